@@ -7,7 +7,7 @@ export interface KnownAddress {
   readonly remote: Address;
   /** The time until which each name counts, as the pod asked for it, by the clock. */
   readonly names: ReadonlyMap<string, number>;
-  /** By the keys of the groups of names whose sets have the address for the pod. */
+  /** The name by which the address counts longest, by the key of each group whose set has it for the pod. */
   readonly groups: ReadonlyMap<string, Longest>;
 }
 
@@ -17,7 +17,7 @@ interface Entry extends KnownAddress {
 }
 
 /** The element of an address that a pod knows, or knew, in the set of a group of names. */
-export interface Place extends Pick<KnownAddress, "pod" | "remote"> {
+export interface ElementPlace extends Pick<KnownAddress, "pod" | "remote"> {
   readonly group: string;
 }
 
@@ -43,7 +43,7 @@ const NO_NAMES: KnownAddress["names"] = new Map();
  */
 export class KnownAddresses {
   /** The elements that have changed since they were written last. The writer empties the map. */
-  readonly dirty = new Map<string, Place>();
+  readonly dirty = new Map<string, ElementPlace>();
   readonly #bounds: Bounds;
   /** In the order in which they were learned last. */
   readonly #all = new Set<Entry>();
@@ -82,30 +82,40 @@ export class KnownAddresses {
   }
 
   /**
-   * Notes by which groups of names a pod's addresses are found from now on.
+   * Notes by which groups of names a pod's addresses are found from now on. An address stays in a group that the pod
+   * still has, since not all of its names are remembered.
    *
+   * @param keys those of all groups of the pod
    * @param groupsOf returns the groups that have an entry
    * @returns the entries that had to go
    */
-  regroup(pod: Address, groupsOf: (entry: KnownAddress) => KnownAddress["groups"]): readonly KnownAddress[] {
+  regroup(
+    pod: Address,
+    keys: ReadonlySet<string>,
+    groupsOf: (entry: KnownAddress) => KnownAddress["groups"],
+  ): readonly KnownAddress[] {
     const known = this.#byPod.get(pod);
     for (const entry of known?.entries.values() ?? []) {
       const before = placesOf(entry);
-      const groups = groupsOf(entry);
       for (const group of entry.groups.keys()) {
-        if (groups.has(group)) continue;
+        if (keys.has(group)) continue;
         entry.groups.delete(group);
-        this.#mark(entry, [group]);
+        this.mark(entry, [group]);
       }
-      for (const [group, longest] of groups) this.#lengthen(entry, group, longest);
+      for (const [group, longest] of groupsOf(entry)) this.#lengthen(entry, group, longest);
       this.#count(known, placesOf(entry) - before);
     }
     return this.#trim(pod);
   }
 
+  /** Marks the elements of an address in the sets of some groups as changed. */
+  mark({ pod, remote }: Pick<KnownAddress, "pod" | "remote">, groups: Iterable<string>): void {
+    for (const group of groups) this.dirty.set(`${group} ${pod} ${remote}`, { group, pod, remote });
+  }
+
   /** Marks all that a pod knows, since its sets may have lost it. */
   markAll(pod: Address): void {
-    for (const entry of this.of(pod)) this.#mark(entry, entry.groups.keys());
+    for (const entry of this.of(pod)) this.mark(entry, entry.groups.keys());
   }
 
   /** Returns the time until which each name of an address counts for a pod, the last learned last. */
@@ -114,7 +124,7 @@ export class KnownAddresses {
   }
 
   /** Returns the name by which an address counts longest for a pod in a group. */
-  longest({ pod, remote, group }: Place): Longest | undefined {
+  longest({ pod, remote, group }: ElementPlace): Longest | undefined {
     return this.#byPod.get(pod)?.entries.get(remote)?.groups.get(group);
   }
 
@@ -163,15 +173,11 @@ export class KnownAddresses {
   #lengthen(entry: Entry, group: string, longest: Longest): void {
     if (longest.until <= (entry.groups.get(group)?.until ?? 0)) return;
     entry.groups.set(group, longest);
-    this.#mark(entry, [group]);
-  }
-
-  #mark({ pod, remote }: KnownAddress, groups: Iterable<string>): void {
-    for (const group of groups) this.dirty.set(`${group} ${pod} ${remote}`, { group, pod, remote });
+    this.mark(entry, [group]);
   }
 
   #forget(entry: Entry): void {
-    this.#mark(entry, entry.groups.keys());
+    this.mark(entry, entry.groups.keys());
     this.#delete(entry);
   }
 

@@ -17,9 +17,9 @@ import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts
 import { type AnswerPacket, AnswerPackets } from "./answer_packets.ts";
 import { AnswerReader, type AnswerReaderParts } from "./answer_reader.ts";
 import { type DnsAnswer, parseDnsAnswer } from "./dns_answer.ts";
-import { KnownAddresses, type KnownAddress, longestOf, type Place } from "./known_addresses.ts";
+import { KnownAddresses, type KnownAddress, type ElementPlace, longestOf } from "./known_addresses.ts";
 import { learn } from "./addresses_in_answer.ts";
-import { groupsWith, indexOf, replacing } from "./name_set_changes.ts";
+import { bySet, groupsWith, indexOf, replacing } from "./name_set_changes.ts";
 import { knownByPolicy, type KnownName } from "./known_by_policy.ts";
 
 export interface NameLearningParts extends AnswerReaderParts {
@@ -281,6 +281,7 @@ export class NameLearning implements PolicyFollower {
     const index = indexOf(pod.groups);
     const gone = this.#known.regroup(
       own,
+      new Set(pod.groups.map(({ key }) => key)),
       (entry) => new Map([...longestOf(entry, index)].map(([{ key }, longest]) => [key, longest])),
     );
     this.#drop(pod, gone.length);
@@ -318,19 +319,27 @@ export class NameLearning implements PolicyFollower {
     const places = [...dirty.values()].filter(
       (place) => this.#groups.has(place.group) && (this.#known.longest(place)?.until ?? Infinity) > now,
     );
-    this.#isRefused = true;
-    this.#orReport("addresses that pods know by names cannot be written", () => {
-      if (places.length > 0) {
-        this.#parts.ruleset.commitBeside(replacing(places, (place) => this.#elementAt(place, now)));
-        this.#lastError = undefined;
-      }
-      dirty.clear();
-      this.#isRefused = false;
-    });
+    const sets = bySet(places);
+    // After a refusal each set by itself: one that is full does not hold up the others.
+    const batches = this.#isRefused ? sets.map((set) => [set]) : [sets];
+    dirty.clear();
+    this.#isRefused = false;
+    if (places.length === 0) return undefined;
+    this.#lastError = undefined;
+    for (const batch of batches) {
+      const isWritten = this.#orReport("addresses that pods know by names cannot be written", () =>
+        this.#parts.ruleset.commitBeside(
+          batch.flatMap((set) => replacing(set, (place) => this.#elementAt(place, now))),
+        ),
+      );
+      if (isWritten) continue;
+      this.#isRefused = true;
+      for (const place of batch.flat()) this.#known.mark(place, [place.group]);
+    }
     return this.#isRefused ? RETRY_PERIOD : undefined;
   }
 
-  #elementAt(place: Place, now: number): Element | undefined {
+  #elementAt(place: ElementPlace, now: number): Element | undefined {
     const { pod, remote } = place;
     const [longest, owner] = [this.#known.longest(place), this.#pods.get(pod)];
     if (longest === undefined || owner === undefined) return undefined;
@@ -338,14 +347,17 @@ export class NameLearning implements PolicyFollower {
     return knownElement(pod, remote, { container: owner.container, name }, until - now);
   }
 
-  #orReport(message: string, action: () => void): void {
+  /** @returns whether the action was done */
+  #orReport(message: string, action: () => void): boolean {
     try {
       action();
+      return true;
     } catch (error) {
       // Any other error is a bug, and ends the daemon.
       if (!(error instanceof DrawbridgeError)) throw error;
       this.#lastError = error.message;
       this.#parts.logger.error(message, { error: error.message });
+      return false;
     }
   }
 }

@@ -4,32 +4,39 @@ import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { nameSets } from "../compile/name_rules.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
 import type { NameGroup } from "../compile/profile.ts";
-import { type ByPattern, byPattern, longestOf, type Place } from "./known_addresses.ts";
+import { type ByPattern, byPattern, type ElementPlace, longestOf } from "./known_addresses.ts";
+
+/** Returns places by the sets of their elements. */
+export function bySet(places: Iterable<ElementPlace>): readonly (readonly ElementPlace[])[] {
+  return [...Map.groupBy(places, ({ group, pod }) => `${group} ${familyOf(pod)}`).values()];
+}
 
 /**
- * Returns the changes that give places their elements, or leave them without one, whatever the sets have there. Kernels
- * before 6.12 cannot change the time of an element, and refuse to delete one that is not there.
+ * Returns the changes that give places in one set their elements, or leave them without one, whatever the set has there.
+ * Those without one go first, which makes room in a full set. Kernels before 6.12 cannot change the time of an element,
+ * and refuse to delete one that is not there.
  *
  * @param elementAt undefined where there is to be none
  */
 export function replacing(
-  places: readonly Place[],
-  elementAt: (place: Place) => Element | undefined,
+  places: readonly ElementPlace[],
+  elementAt: (place: ElementPlace) => Element | undefined,
 ): readonly Change[] {
-  const bySet = Map.groupBy(places, ({ group, pod }) => `${group} ${familyOf(pod)}`);
-  return [...bySet.values()].flatMap((ofSet): readonly Change[] => {
-    const [first] = ofSet;
-    if (first === undefined) return [];
-    const set = nameSets({ key: first.group })[familyOf(first.pod)];
-    const all = ofSet.map((place) => ({ key: [place.pod, place.remote], element: elementAt(place) }));
-    const present = all.flatMap(({ element = [] }) => element);
-    const change = { table: POLICY_TABLE, set };
-    return [
-      { kind: "add elements", ...change, elements: all.map(({ key, element }) => element ?? { key, timeout: 1 }) },
-      { kind: "delete elements", ...change, elements: all.map(({ key }) => ({ key })) },
-      ...(present.length === 0 ? [] : [{ kind: "add elements", ...change, elements: present } as const]),
-    ];
-  });
+  const [first] = places;
+  if (first === undefined) return [];
+  const change = { table: POLICY_TABLE, set: nameSets({ key: first.group })[familyOf(first.pod)] };
+  const adding = (elements: readonly Element[]): Change => ({ kind: "add elements", ...change, elements });
+  const clearing = (elements: readonly Element[]): readonly Change[] => [
+    adding(elements),
+    { kind: "delete elements", ...change, elements: elements.map(({ key }) => ({ key })) },
+  ];
+  const all = places.map((place) => ({ key: [place.pod, place.remote], element: elementAt(place) }));
+  const gone = all.flatMap(({ key, element }) => (element === undefined ? { key, timeout: 1 } : []));
+  const present = all.flatMap(({ element = [] }) => element);
+  return [
+    ...(gone.length === 0 ? [] : clearing(gone)),
+    ...(present.length === 0 ? [] : [...clearing(present), adding(present)]),
+  ];
 }
 
 /** Returns those of some groups that have a name. */

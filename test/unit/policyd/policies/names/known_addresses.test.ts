@@ -51,7 +51,11 @@ describe("addresses that pods know by names", () => {
     const known = new KnownAddresses({ perPod: 4, perNode: 10 });
     for (const number of [1, 2, 3]) known.learn(A, remote(number), "a.example.com", 100, ["g"]);
     const regroup = (...groups: readonly string[]) =>
-      known.regroup(A, () => new Map(groups.map((group) => [group, { name: "a.example.com", until: 100 }])));
+      known.regroup(
+        A,
+        new Set(groups),
+        () => new Map(groups.map((key) => [key, { name: "a.example.com", until: 100 }])),
+      );
     assert.deepEqual(
       regroup("g", "h").map((gone) => gone.remote),
       [remote(1)],
@@ -65,5 +69,16 @@ describe("addresses that pods know by names", () => {
     for (let i = 0; i < 17; i++) known.learn(A, remote(1), `n${i}.example.com`, 100, []);
     assert.equal(until(known, ["n0.example.com"], A, remote(1)), undefined);
     assert.equal(until(known, ["n1.example.com"], A, remote(1)), 100);
+  });
+
+  it("NAME-11: after a change of policies an address stays in the sets that the pod still has, also by a forgotten name", () => {
+    const known = new KnownAddresses({ perPod: 20, perNode: 20 });
+    for (let i = 0; i < 17; i++) known.learn(A, remote(1), `n${i}.example.com`, 100, [i === 0 ? "first" : "others"]);
+    known.learn(A, remote(1), "a.example.org", 100, ["gone"]);
+    known.dirty.clear();
+    const index = byPattern([["others", ["*.example.com"]]]);
+    known.regroup(A, new Set(["first", "others"]), (entry) => longestOf(entry, index));
+    assert.deepEqual([...known.dirty.values()], [{ pod: A, remote: remote(1), group: "gone" }]);
+    assert.equal(known.longest({ pod: A, remote: remote(1), group: "first" })?.until, 100);
   });
 });

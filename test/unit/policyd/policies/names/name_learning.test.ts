@@ -27,6 +27,15 @@ function pod(container = CONTAINER): NamedPod {
   return { container, podKey: "x/a", addresses: [POD], groups: [GROUP], profile: undefined };
 }
 
+function flowBetween(source: Address, remote: Address): FlowTuples {
+  return {
+    family: 4,
+    original: { source, destination: remote, sourcePort: 40_000, destinationPort: 443 },
+    // From the node's address, which the answers come back to.
+    reply: { source: remote, destination: parseAddress("192.0.2.1"), sourcePort: 443, destinationPort: 40_000 },
+  };
+}
+
 /** Returns changes of elements as `add elements 203.0.113.7`. */
 function texts(changes: readonly Change[]): readonly string[] {
   return changes.flatMap((change) =>
@@ -36,12 +45,17 @@ function texts(changes: readonly Change[]): readonly string[] {
   );
 }
 
+/** Returns the changes that give an address its element, as {@link texts}. */
+function replacement(address: string): readonly string[] {
+  return ["add", "delete", "add"].map((kind) => `${kind} elements ${address}`);
+}
+
 describe("addresses of names over a restart of the daemon", () => {
   /** Starts a daemon that finds an address which a pod knows by a name, for some more milliseconds. */
   async function started(pods: () => readonly NamedPod[], expiration = 0, name = "api.example.com") {
     const commits: (readonly Change[])[] = [];
     const lines: string[] = [];
-    const state = { isRefusing: false };
+    const state: { isRefusing: boolean | string } = { isRefusing: false };
     const clock = new FakeClock();
     const flows: FlowTuples[] = [];
     const set = nameSets(GROUP)[4];
@@ -59,7 +73,8 @@ describe("addresses of names over a restart of the daemon", () => {
       kernel: { ...kernel, sets: () => [{ name: "known4" }, { name: set.name }] as never },
       ruleset: {
         commitBeside: (changes) => {
-          if (state.isRefusing) throw new SyscallError("netlink send", 105);
+          const isOf = (change: Change): boolean => "set" in change && change.set.name === state.isRefusing;
+          if (state.isRefusing === true || changes.some(isOf)) throw new SyscallError("netlink send", 105);
           commits.push(changes);
         },
       },
@@ -102,6 +117,17 @@ describe("addresses of names over a restart of the daemon", () => {
     assert.equal(long.learning.nameOf(POD, REMOTE), undefined);
   });
 
+  it("NAME-11 NAME-03: an address whose name was too long to be kept counts after a restart, and stays while the pod has a connection", async () => {
+    const name = `${"a".repeat(63)}.${"b".repeat(52)}.example.com`;
+    const { learning, commits, clock, flows } = await started(() => [pod()], 30_000, name);
+    flows.push(flowBetween(POD, REMOTE));
+    learning.rulesInForce();
+    assert.deepEqual(commits.splice(0).map(texts), [replacement("203.0.113.7")]);
+    clock.pass(20_000);
+    await new Promise(setImmediate);
+    assert.deepEqual(commits.map(texts), [replacement("203.0.113.7")]);
+  });
+
   it("NAME-01: a pod that gets the address of a former pod knows nothing of it", async () => {
     const { learning, commits } = await started(() => [pod("fedcba9876543210")]);
     learning.rulesInForce();
@@ -142,19 +168,13 @@ describe("addresses of names over a restart of the daemon", () => {
       );
     };
     others.lines.length = 0;
-    return { ...others, answer };
+    return { ...others, commits, answer };
   }
 
   it("NAME-03: an address still counts after its time while the pod has a connection to it, and no longer after that", async () => {
     const { learning, clock, answer, flows } = await answering();
     answer("a.example.com", 60, [REMOTE, parseAddress("203.0.113.8")]);
-    const flow = (source: Address, remote: Address): FlowTuples => ({
-      family: 4,
-      original: { source, destination: remote, sourcePort: 40_000, destinationPort: 443 },
-      // From the node's address, which the answers come back to.
-      reply: { source: remote, destination: parseAddress("192.0.2.1"), sourcePort: 443, destinationPort: 40_000 },
-    });
-    flows.push(flow(POD, REMOTE), flow(SERVER, parseAddress("203.0.113.8")));
+    flows.push(flowBetween(POD, REMOTE), flowBetween(SERVER, parseAddress("203.0.113.8")));
     const isKnown = async (seconds: number): Promise<readonly boolean[]> => {
       for (let passed = 0; passed < seconds; passed += 20) {
         clock.pass(20_000);
@@ -236,6 +256,42 @@ describe("addresses of names over a restart of the daemon", () => {
     state.isRefusing = false;
     clock.pass(1000);
     assert.deepEqual(commits.map(texts), [removal]);
+  });
+
+  it("NAME-01: where the kernel refuses the elements of one set, those of the others are written a second later", async () => {
+    const { clock, answer, commits, learning, state } = await answering({ ...pod(), groups: [GROUP, OTHER] });
+    state.isRefusing = nameSets(GROUP)[4].name;
+    assert.deepEqual(answer("a.example.com", 60), []);
+    answer("b.example.org", 60, [parseAddress("203.0.113.8")]);
+    clock.pass(1000);
+    assert.deepEqual(commits.splice(0).map(texts), [replacement("203.0.113.8")]);
+    const isReported = (): boolean => learning.problems().some((text) => text.startsWith("domain names: netlink send"));
+    assert.equal(isReported(), true);
+    state.isRefusing = false;
+    clock.pass(1000);
+    assert.deepEqual([commits.map(texts), isReported()], [[replacement("203.0.113.7")], false]);
+  });
+
+  it("NAME-07: the addresses that go are deleted before others are added, since the set may be full", async () => {
+    const { clock, answer, commits, state } = await answering();
+    state.isRefusing = true;
+    for (let i = 0; i < 42; i++) {
+      answer(
+        "a.example.com",
+        60,
+        Array.from({ length: 100 }, (_, k) => parseAddress(`198.51.${i}.${k}`)),
+      );
+      clock.spend(1000);
+    }
+    state.isRefusing = false;
+    clock.pass(1000);
+    const changes = commits.flat();
+    assert.deepEqual(
+      changes.map(({ kind }) => kind),
+      ["add elements", "delete elements", "add elements", "delete elements", "add elements"],
+    );
+    const added = changes.map((one) => ("elements" in one ? one.elements.length : 0));
+    assert.deepEqual(added, [105, 105, 4096, 4096, 4096], "with the one of the restart");
   });
 
   it("NAME-07: an answer with 128 addresses of a name costs no more looks at patterns and lines of the log than one with one", async () => {
