@@ -21,25 +21,28 @@ function* portMtus(
   byName: ReadonlyMap<string, CheckedLink>,
 ): Generator<Hint> {
   const file = seen(network);
-  const wanted = file?.kind === "network" ? file.mtu : undefined;
-  if (bridge !== undefined && wanted !== undefined && wanted !== 0 && bridge.mtu !== wanted) {
+  const configured = (file?.kind === "network" && file.mtu) || undefined;
+  if (bridge === undefined) return;
+  const ofBridge = (seen(records)?.records ?? []).filter((record) => record.bridge === bridge.name);
+  const ports = ofBridge.flatMap(({ hostInterface }) => byName.get(hostInterface) ?? []);
+  const smallest = Math.min(...ports.map((link) => link.mtu));
+  const wanted = Math.min(configured ?? bridge.mtu, smallest);
+  // Pods attached before a change retain their MTU: the bridge has the smallest, also one that is larger than configured.
+  if (bridge.mtu !== wanted && bridge.mtu !== smallest) {
     yield {
       severity: "warning",
-      what: `the bridge ${place.bridge} has an MTU of ${bridge.mtu}, the network configuration ${wanted}`,
+      what: `the bridge ${place.bridge} has an MTU of ${bridge.mtu}; the smallest of its pods' and the configured one is ${wanted}`,
       why: "packets of pods that are larger than the smaller of the two are dropped or cut",
       way: `ip link set ${place.bridge} mtu ${wanted}`,
     };
   }
-  for (const { hostInterface } of seen(records)?.records ?? []) {
-    const link = byName.get(hostInterface);
-    if (link === undefined || bridge === undefined || link.mtu === bridge.mtu) continue;
-    // Pods that were attached before a change retain their MTU; only a larger one does harm.
-    if (link.mtu < bridge.mtu) continue;
+  const most = configured ?? bridge.mtu;
+  for (const link of ports.filter((port) => port.mtu > most)) {
     yield {
       severity: "warning",
-      what: `${hostInterface} has an MTU of ${link.mtu}, its bridge ${place.bridge} ${bridge.mtu}`,
+      what: `${link.name} has an MTU of ${link.mtu}, ${configured === undefined ? `its bridge ${place.bridge}` : "the network configuration"} ${most}`,
       why: "what the pod sends may be too large for others",
-      way: `recreate the pod, or ip link set ${hostInterface} mtu ${bridge.mtu}`,
+      way: `recreate the pod, or ip link set ${link.name} mtu ${most}`,
     };
   }
 }

@@ -20,6 +20,27 @@ const RULESET = seen(HEALTHY.ruleset) ?? { tables: [], chains: [], markWrites: [
 const LINKS = seen(HEALTHY.links) ?? [];
 const RECORDS = seen(HEALTHY.records) ?? { records: [], unreadable: [] };
 
+/** A node whose bridge and pods have these MTUs. */
+function mtus(configured: number | undefined, bridge: number, ...ofPods: readonly number[]): Partial<NodeFacts> {
+  const network = seen(HEALTHY.network);
+  assert.ok(network?.kind === "network");
+  const pods = ofPods.map((mtu, i) => ({
+    mtu,
+    record: attachmentRecord({ containerId: `${i}`, hostInterface: `dbv${i}` }),
+  }));
+  return {
+    network: { value: { ...network, mtu: configured } },
+    records: { value: { ...RECORDS, records: pods.map(({ record }) => record) } },
+    links: {
+      value: [
+        ...LINKS.slice(0, 2),
+        link(3, "drawbridge0", { kind: "bridge", mtu: bridge }),
+        ...pods.map(({ mtu, record }, i) => link(4 + i, record.hostInterface, { kind: "veth", master: 3, mtu })),
+      ],
+    },
+  };
+}
+
 const LEGACY = { legacyTables: ["ip filter"] };
 
 function settings(...changed: readonly (readonly [string, string])[]): Partial<NodeFacts> {
@@ -182,6 +203,11 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
     "warning",
     /1451; eth0 with 1500 leaves 1450/,
   ],
+  ["mtu", mtus(1500, 1500, 1400, 1500), "warning", /drawbridge0 has an MTU of 1500; .* is 1400$/],
+  ["mtu", mtus(1500, 1400, 1500), "warning", /drawbridge0 has an MTU of 1400; .* is 1500$/],
+  ["mtu", mtus(1400, 1500), "warning", /drawbridge0 has an MTU of 1500; .* is 1400$/],
+  ["mtu", mtus(1400, 1400, 1400, 1500), "warning", /^dbv1 has an MTU of 1500, the network configuration 1400$/],
+  ["mtu", mtus(undefined, 1400, 1400, 1500), "warning", /^dbv1 has an MTU of 1500, its bridge drawbridge0 1400$/],
   [
     "cni-configuration",
     { configurations: { value: ["05-x.conf", "10-drawbridge.conflist"] } },
@@ -235,6 +261,16 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
 describe("cli/node: doctor", () => {
   it("DOCTOR-01: a healthy node has no findings", () => {
     assert.deepEqual(diagnose(HEALTHY, CHECKS), { findings: [], unseen: [] });
+  });
+
+  it("DOCTOR-01 POD-15: a bridge with the smallest MTU of its pods is right, and so are newer pods with the configured one", () => {
+    assert.deepEqual(diagnose(nodeFacts(mtus(1500, 1400, 1400, 1500)), CHECKS).findings, []);
+    const larger = diagnose(nodeFacts(mtus(1400, 1500, 1500)), CHECKS).findings;
+    assert.deepEqual(
+      larger.map(({ way }) => way),
+      ["recreate the pod, or ip link set dbv0 mtu 1400"],
+      "the daemon would take back a change of the bridge",
+    );
   });
 
   for (const [check, changes, severity, text] of CASES) {
