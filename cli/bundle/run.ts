@@ -24,7 +24,9 @@ const ROOT = "drawbridge-bundle";
  */
 export async function runBundle(io: Io, options: unknown): Promise<ExitCode> {
   const { node, ...access } = v.parse(optionsSchema, options);
-  const question = { ...QUESTION, node };
+  const unlisted: string[] = [];
+  const onUnlisted = (reason: string): number => unlisted.push(`${ROOT}: nodes without a daemon: ${reason}`);
+  const question = { ...QUESTION, node, onUnlisted };
   const daemons = await daemonPods(io.programs, access, question);
   const away = await awayNodes(io.programs, access, question, daemons);
   const collect = async (items: readonly Item[]): Promise<readonly Collected[]> => {
@@ -36,6 +38,7 @@ export async function runBundle(io: Io, options: unknown): Promise<ExitCode> {
   const all = [...(await collect(itemsOfCluster(ROOT, access.drawbridgeNamespace))), ...ofNodes.flat()];
   const missing = [
     ...all.flatMap(({ problem }) => problem ?? []),
+    ...unlisted,
     ...away.flatMap((one) => (one.pod === undefined ? [`${ROOT}/${one.node}: the node has no daemon`] : [])),
   ];
   const list = { directory: ROOT, name: "missing.txt", text: missing.map((text) => `${text}\n`).join("") };

@@ -33,7 +33,8 @@ export async function runFlows(io: Io, options: unknown): Promise<ExitCode> {
   const filter = filterOf(flows, Date.now());
   const access = { kubeconfig, context, drawbridgeNamespace };
   const args = follow ? [...COMMAND, "--follow"] : COMMAND;
-  const question: DaemonQuestion = { option: "flows", args, expected: "flows", otherwise: OTHERWISE, node };
+  const onUnlisted = (reason: string): void => io.err.write(`note: nodes without a daemon are not known: ${reason}\n`);
+  const question: DaemonQuestion = { option: "flows", args, expected: "flows", otherwise: OTHERWISE, node, onUnlisted };
   if (follow) {
     const { commands, away } = await daemonCommands(io.programs, access, question);
     tellAway(io, away);

@@ -23,6 +23,8 @@ export interface DaemonQuestion {
   readonly otherwise: string;
   /** The only node to ask; undefined stands for all. */
   readonly node?: string | undefined;
+  /** Called with the reason where Nodes cannot be listed, which is an error without it. */
+  readonly onUnlisted?: (reason: string) => void;
 }
 
 /** The output of a node's container. */
@@ -58,7 +60,8 @@ export interface AwayNode {
 
 /**
  * Runs a command in the daemon's container of each node, by the user's own kubectl, and returns its output. The user
- * needs the right to create `pods/exec` there, which amounts to root on the nodes, and to list Nodes.
+ * needs the right to create `pods/exec` there, which amounts to root on the nodes, and to list Nodes, but for a question
+ * with `onUnlisted`.
  *
  * @throws DrawbridgeError ERR_INPUT where kubectl is missing or fails, and where no daemon runs
  */
@@ -168,16 +171,26 @@ export async function daemonPods(
   return pods.filter(({ node }) => (asked === undefined ? node !== "" : node === asked));
 }
 
-/** Returns the nodes that should have a daemon and have none that runs. @throws as {@link daemonPods} */
+/**
+ * Returns the nodes that should have a daemon and have none that runs.
+ *
+ * @throws DrawbridgeError as {@link daemonPods}, but for Nodes that cannot be listed where the question has `onUnlisted`
+ */
 export async function awayNodes(
   programs: Programs,
   access: KubectlAccess,
   question: Omit<DaemonQuestion, "args">,
   daemons: readonly Daemon[],
 ): Promise<readonly AwayNode[]> {
-  const { node: asked } = question;
+  const { node: asked, onUnlisted } = question;
   const args = ["nodes", `--selector=${NODES}`];
-  const nodes = asked === undefined ? await listed(programs, access, question, args, NODE) : [asked];
+  const list = (): Promise<readonly string[]> =>
+    listed(programs, access, question, args, NODE).catch((error: unknown) => {
+      if (onUnlisted === undefined || !(error instanceof DrawbridgeError)) throw error;
+      onUnlisted(error.message);
+      return [];
+    });
+  const nodes = asked === undefined ? await list() : [asked];
   const answering = new Set(daemons.filter(isRunning).map(({ node }) => node));
   return [...new Set([...nodes, ...daemons.map(({ node }) => node)])]
     .filter((node) => !answering.has(node))

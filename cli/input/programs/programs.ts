@@ -126,6 +126,7 @@ export async function printedBy(
 
 /**
  * Passes on what a program prints, line by line, for as long as it runs.
+ *
  * @throws DrawbridgeError ERR_INPUT when it ends, with any exit code
  */
 export async function followed(

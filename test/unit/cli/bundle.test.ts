@@ -53,6 +53,16 @@ describe("cli/bundle", () => {
     assert.equal(tar(out, "-xO", "drawbridge-bundle/n1/log.txt"), LOG);
   });
 
+  it("BUNDLE-01: Nodes that cannot be listed are named on stderr and in the archive, which has the rest, with exit code 1", async () => {
+    const denied: ProgramResult = { type: "failed", how: "exit code 1", words: "Forbidden\n" };
+    const answers = (words: readonly string[]) => (words.includes("nodes") ? denied : answerOf(words));
+    const { code, out, err } = await bundle(new ScriptedPrograms(answers));
+    assert.equal(code, 1);
+    assert.match(err, /^not collected: drawbridge-bundle: nodes without a daemon: kubectl get nodes .*Forbidden$/m);
+    assert.match(tar(out, "-xO", "drawbridge-bundle/missing.txt"), /nodes without a daemon: .*\n +Forbidden$/m);
+    assert.equal(tar(out, "-xO", "drawbridge-bundle/n1/log.txt"), LOG);
+  });
+
   it("BUNDLE-01: without kubectl or a daemon nothing is written, with exit code 3, and a terminal gets no archive", async () => {
     for (const answer of [{ type: "missing" } as const, ""]) {
       const { code, out, err } = await bundle(new ScriptedPrograms(() => answer));

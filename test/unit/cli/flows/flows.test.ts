@@ -3,6 +3,7 @@ import { Buffer } from "node:buffer";
 import { endFilter, isWanted, momentOf } from "../../../../cli/flows/filter.ts";
 import { mergedRows } from "../../../../cli/flows/merge.ts";
 import { readFlowFile } from "../../../../cli/flows/read_file.ts";
+import type { ProgramResult } from "../../../../cli/input/programs/programs.ts";
 import { systemPrograms } from "../../../../cli/input/programs/system_programs.ts";
 import type { NodeMachine } from "../../../../cli/node/machine/machine.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
@@ -63,7 +64,7 @@ async function onNode(args: readonly string[], ...readings: readonly ReturnType<
 }
 
 /** Runs the command on a cluster whose kubectl answers `get pods`, `get nodes` and, by the Pod's name, `exec`. */
-async function onCluster(args: readonly string[], answers: Readonly<Record<string, string>>) {
+async function onCluster(args: readonly string[], answers: Readonly<Record<string, ProgramResult | string>>) {
   const programs = new ScriptedPrograms(answers);
   const outcome = await runCli(args, memoryFiles({}), undefined, undefined, { programs });
   return { ...outcome, calls: programs.called };
@@ -186,6 +187,15 @@ describe("cli/flows: the command", () => {
     }
     const broken = await onCluster(["flows", "--node", "n1"], { ...CLUSTER, "drawbridge-a": "hello\n" });
     assert.match(broken.err, /node n1:1: expected a flow as a JSON object/);
+  });
+
+  it("FLOW-10: flows without the right to list Nodes prints the flows, with a note", async () => {
+    const nodes = { type: "failed", how: "exit code 1", words: "Forbidden\n" } as const;
+    const answers = { pods: "drawbridge-a n1 Running\n", nodes, "drawbridge-a": rowLine(row()) };
+    const { code, out, err } = await onCluster(["flows", "-o", "jsonl"], answers);
+    assert.equal(code, 0);
+    assert.equal(readFlowFile([Buffer.from(out)], "out").length, 1);
+    assert.match(err, /^note: nodes without a daemon are not known: kubectl get nodes .*exit code 1\n +Forbidden\n$/);
   });
 
   it("FLOW-10: flows --follow prints new connections of all nodes, and ends with the first command that ends", async () => {
