@@ -41,7 +41,6 @@ import { bypassBridge, leaveToBridge, type PortOnBridge } from "./bridge_bypass.
 import { forgetDevice } from "../wiring/delay_devices.ts";
 import { addressesOf, freshGateways, refuseOwnAddress } from "./bridge_addresses.ts";
 import { foreignAddresses } from "./foreign_addresses.ts";
-import { sendByFurther } from "./further_interface.ts";
 import { hostRoute } from "../wiring/host_route.ts";
 import { ensureNodeBridge } from "./node_bridge.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
@@ -286,9 +285,7 @@ function wire(
     demand(steps, hostSocket.batch(steps.map(({ request }) => request)));
     if (wiring.shaping !== undefined) shape(hostSocket, link.index, wiring, wiring.shaping);
     const inside = podSteps(wiring, peerIndex(link));
-    const replies = podSocket.batch(inside.map(({ request }) => request));
-    demand(inside, replies);
-    sendByFurther(podSocket, wiring, peerIndex(link), { steps: inside, replies });
+    demand(inside, podSocket.batch(inside.map(({ request }) => request)));
     const isFresh = !bridge.wasOperational || gateways.length > 0;
     waitUntilReady(hostSocket, podSocket, wiring, isFresh ? bridge : undefined);
   } catch (error) {

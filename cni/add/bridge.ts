@@ -1,3 +1,4 @@
+import { SMALLEST_IPV6_MTU } from "../configuration/configuration.ts";
 import type { Bridge } from "../wiring/wiring.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
@@ -26,7 +27,7 @@ const RTPROT_RA = 9;
 export interface BridgeSpec {
   readonly name: string;
   readonly mac: MacAddress;
-  /** Bytes, of pods' links; 0 keeps the current value. The bridge has no more than any of its ports. */
+  /** Bytes, of pods' links; 0 keeps the current value. The bridge is not raised above its ports. */
   readonly mtu: number;
 }
 
@@ -65,11 +66,12 @@ export function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: Bridge
 
 /**
  * Returns the MTU to which a bridge may be raised. A port drops the packets that are larger than its own MTU silently
- * (is_skb_forwardable, do_dev_forward), where the bridge makes the node send fragments or "packet too big".
+ * (is_skb_forwardable, do_dev_forward), where the bridge makes the node send fragments or "packet too big". But less than
+ * IPv6 needs would keep its addresses from the bridge.
  */
 function largestMtu(socket: NetlinkSocket, { index, mtu }: Link, wanted: number): number {
   const ofPorts = socket.dump(dumpLinks(index)).map((message) => parseLink(message).mtu);
-  return Math.max(mtu, Math.min(wanted, ...ofPorts));
+  return Math.max(mtu, Math.min(wanted, Math.max(SMALLEST_IPV6_MTU, Math.min(...ofPorts))));
 }
 
 /** Returns the changes that an existing bridge needs. */

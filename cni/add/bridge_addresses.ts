@@ -41,8 +41,8 @@ interface Addressed {
 }
 
 /**
- * Returns the gateways of a pod that the bridge does not have yet. It must not take them from a pod, from another link
- * of the node, or from another host.
+ * Returns the gateways of a pod that the bridge does not have yet. It must not take them from a pod, or from a host in the
+ * network of another link.
  *
  * @throws DrawbridgeError ERR_FOREIGN_OBJECT (POD-08)
  */
@@ -77,9 +77,10 @@ function reservationOf(node: PluginMachine, dataDir: string, address: Address): 
 }
 
 /**
- * Returns what has an address on the node, or which link has its network.
+ * Returns which link of the node has the network of a gateway. A link that has the gateway itself, as those of `ptp` do,
+ * does not count: an ADD reports if packets for the pod go there.
  *
- * @param hasDaemon whether a bridge of another plugin, which usually has the same gateway, may: the daemon keeps the
+ * @param hasDaemon whether a bridge of another plugin, which usually has the same network, may: the daemon keeps the
  *   routes beside it (FOREIGN-03)
  */
 function linkOf(
@@ -89,17 +90,11 @@ function linkOf(
   hasDaemon: boolean,
 ): string | undefined {
   const message = routeTo(socket, address);
-  if (message === undefined) return undefined;
-  // The bridge may have got it since, by another pod's ADD.
-  const isOwn = (): boolean => addressesOf(socket, bridge).some((own) => own.address === address);
-  if (isLocalRoute(message))
-    return hasDaemon || isOwn()
-      ? undefined
-      : "another link of the node has it, and no daemon (policyd) would keep routes beside that";
+  if (message === undefined || isLocalRoute(message)) return undefined;
   const { destination, gateway, outputInterface: index = bridge } = parseRouteOfAnyTable(message) ?? {};
   // A larger network, such as 10.0.0.0/8, may contain the range: the bridge's route is more specific.
-  const isSame = destination !== undefined && destination.prefixLength >= prefixLength;
-  const link = isSame && gateway === undefined && index !== bridge ? findLink(socket, { index }) : undefined;
+  if (destination === undefined || destination.prefixLength < prefixLength) return undefined;
+  const link = gateway === undefined && index !== bridge ? findLink(socket, { index }) : undefined;
   const isTaken = link?.hasLinkLayer === true && !(hasDaemon && link.kind === "bridge");
-  return isTaken ? `it is in the network of link ${link.name}` : undefined;
+  return isTaken ? `link ${link.name} has a route to it (${formatCidr(destination)})` : undefined;
 }

@@ -1,5 +1,4 @@
 import { forgetPort, putPort } from "../../kernel/bpf/port_table.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
 import { acquireDirectoryLock } from "../../kernel/file_lock.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
@@ -27,22 +26,23 @@ export interface PortOnBridge {
  *
  * The bridge learns nothing from packets that it does not see, so it gets a forwarding entry for the pod. Without one
  * it would flood frames for the pod to all ports, where other programs could read them. When the kernel refuses the
- * entry, the pod uses the bridge.
+ * entry, the pod uses the bridge. So does a pod that requested a MAC address which the bridge or another pod has: it
+ * cannot take over an entry that exists.
  *
  * Call this while the port is down: a link that is up loses the packets in flight when it gets its place for
  * classifiers (qdisc_graft).
  *
- * @throws DrawbridgeError when the kernel does not answer, or another plugin keeps the table of ports locked, and as
- *   {@link isBound}; SyscallError when the kernel refuses to change it
+ * @throws DrawbridgeError when the kernel does not answer, or another plugin keeps the table of ports locked;
+ *   SyscallError when the kernel refuses to change it
  */
 export function bypassBridge(
   { syscalls }: Pick<PluginMachine, "syscalls">,
   socket: NetlinkSocket,
   { bridge, port, runDir }: PortOnBridge,
-  wiring: Wiring,
+  { hostMac, podMac, isMacRequested, addresses, shaping }: Wiring,
 ): void {
-  const { hostMac, podMac, addresses, shaping } = wiring;
-  if (!isBound(socket, port, wiring)) return;
+  const [entry] = socket.batch([setPortEntry(port, podMac, isMacRequested ? "refuse" : "move")]);
+  if (entry?.error !== undefined) return;
   locked(syscalls, runDir, () => putPort({ syscalls, socket }, bridge.index, podMac, port));
   // If the pod's sending is limited, all that it sends passes the delay device first, and then takes the bridge.
   if (shaping?.fromPod !== undefined) return;
@@ -56,7 +56,8 @@ export function bypassBridge(
 
 /**
  * Leaves a pod's packets to the bridge: takes the forwarding entry and the place in the table of ports from another pod
- * that has the same MAC address, because it requested that or held the address before.
+ * that has the same MAC address, because it requested that or held the address before. A pod that requested its own MAC
+ * address takes nothing from others.
  *
  * @throws as {@link bypassBridge}
  */
@@ -64,25 +65,11 @@ export function leaveToBridge(
   { syscalls }: Pick<PluginMachine, "syscalls">,
   socket: NetlinkSocket,
   { bridge, port, runDir }: PortOnBridge,
-  wiring: Wiring,
+  { podMac, isMacRequested }: Wiring,
 ): void {
-  isBound(socket, port, wiring);
-  locked(syscalls, runDir, () => forgetPort({ syscalls, socket }, bridge.index, wiring.podMac));
-}
-
-/**
- * Binds a pod's MAC address to its port. @returns whether the kernel did
- *
- * @throws DrawbridgeError ERR_ADDRESS_UNAVAILABLE for a requested MAC address that the bridge has at another port or as
- *   its own: it would send what is for one of them to the other
- */
-function isBound(socket: NetlinkSocket, port: number, { podMac, isMacRequested }: Wiring): boolean {
-  const [entry] = socket.batch([setPortEntry(port, podMac, isMacRequested ? "refuse" : "move")]);
-  if (!isMacRequested || entry?.error?.errnoName !== "EEXIST") return entry?.error === undefined;
-  throw new DrawbridgeError(
-    "ERR_ADDRESS_UNAVAILABLE",
-    `mac: the bridge, another pod or a host end has ${podMac}; request a MAC address that is unique on the bridge`,
-  );
+  if (isMacRequested) return;
+  socket.batch([setPortEntry(port, podMac, "move")]);
+  locked(syscalls, runDir, () => forgetPort({ syscalls, socket }, bridge.index, podMac));
 }
 
 /**

@@ -34,10 +34,7 @@ export interface BridgeConfiguration extends NetworkConfiguration, NodeRulesConf
   readonly hairpinMode: boolean;
   /** Whether packets go around the bridge where possible; otherwise the bridge sees and counts them all. */
   readonly bypassBridge: boolean;
-  /**
-   * Whether the pod gets default routes that are not configured; without them it reaches only its routes' networks and its
-   * own subnet.
-   */
+  /** Whether the pod gets default routes that are not configured; without them it reaches only its routes' networks. */
   readonly isDefaultGateway: boolean;
   /** Whether a pod gets an IPv6 address. */
   readonly hasIpv6: boolean;

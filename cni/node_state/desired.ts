@@ -9,8 +9,8 @@ export interface DesiredBridge {
   readonly name: string;
   /** The MAC addresses that ADDs found the bridge with. Each is right; a bridge with another one gets the first. */
   readonly macs: readonly MacAddress[];
-  /** Bytes: that of the pod with the smallest. */
-  readonly mtu: number;
+  /** Bytes: that of the pod with the smallest; undefined leaves it as it is. */
+  readonly mtu: number | undefined;
   readonly addresses: readonly Cidr[];
   /** Pods' addresses that need a route of their own. */
   readonly routes: readonly Cidr[];

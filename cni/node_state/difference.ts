@@ -46,7 +46,7 @@ function bridgeSteps({ macs, mtu }: DesiredBridge, link: Link): readonly Step[] 
   const to = {
     ...(link.bridge?.stp === true ? { stp: false as const } : {}),
     ...(mac === undefined || (link.mac !== undefined && macs.includes(link.mac)) ? {} : { mac }),
-    ...(link.mtu === mtu ? {} : { mtu }),
+    ...(mtu === undefined || link.mtu === mtu ? {} : { mtu }),
     ...(link.up ? {} : { up: true as const }),
   };
   return Object.keys(to).length === 0 ? [] : [{ part: "bridge", type: "change-bridge", index: link.index, to }];

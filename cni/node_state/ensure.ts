@@ -28,6 +28,7 @@ export function ensureNodeState(
   { rare }: Pick<LazyModules, "rare">,
 ): void {
   for (const desired of desiredBridges([record])) {
-    if (!isInOrder(machine, desired, bridgeIndex)) rare().repairNodeState(machine, desired, record);
+    if (!isInOrder(machine, desired, bridgeIndex))
+      rare().repairNodeState(machine, { ...desired, mtu: undefined }, record);
   }
 }

@@ -75,6 +75,8 @@ function expectWritable({ files }: PluginMachine, runDir: string, network: strin
   const trial = `${directory}/.${network}`;
   try {
     files.makeDirectory(directory, 0o700);
+    // A failed write leaves an empty file.
+    files.unlink(trial);
     files.createFile(trial, "trial");
     files.unlink(trial);
   } catch (error) {

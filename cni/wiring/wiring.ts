@@ -13,10 +13,8 @@ import {
   cidrContains,
   cidrFamily,
   formatCidr,
-  hasHostBits,
   hostCidr,
   isSameCidr,
-  networkAddress,
   parseCidr,
 } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
@@ -82,8 +80,6 @@ export interface PodRoute extends ResultRoute {
 export interface Step {
   readonly request: Request;
   readonly tolerates?: "EEXIST" | "EAFNOSUPPORT";
-  /** Whether it makes a default route, which gives way to that of a first interface. */
-  readonly isDefault?: true;
 }
 
 /**
@@ -256,9 +252,8 @@ export function podSteps(wiring: Wiring, index: number): readonly Step[] {
     ...gatewaySteps(wiring, index),
     ...wiring.routes.map((route) => ({
       request: newRoute(routeSpec(route, index)),
-      ...(route.isImplicit ? { tolerates: "EEXIST" as const, isDefault: true as const } : {}),
+      ...(route.isImplicit ? { tolerates: "EEXIST" as const } : {}),
     })),
-    ...wiring.bridgeAddresses.filter(hasHostBits).map((subnet) => subnetStep(subnet, index)),
     ...linkLocalSteps(wiring, index),
   ];
 }
@@ -271,19 +266,11 @@ export function podSteps(wiring: Wiring, index: number): readonly Step[] {
 function gatewaySteps({ bridgeAddresses, routes }: Wiring, index: number): readonly Step[] {
   return bridgeAddresses
     .map(({ address }) => hostCidr(address))
-    .filter((gateway) => !routes.some(({ destination }) => isSameCidr(destination, gateway)))
+    .filter(
+      (gateway) =>
+        !routes.some(({ destination, table = MAIN_TABLE }) => table === MAIN_TABLE && isSameCidr(destination, gateway)),
+    )
     .map((gateway) => ({ request: appendRoute(hostRoute(gateway, index)), tolerates: "EEXIST" }));
-}
-
-/**
- * Returns the route to a gateway's subnet, by the gateway. It is the reason of a further interface, whose default route
- * gives way to that of the first one. A configured route to the same place stays.
- */
-function subnetStep(subnet: Cidr, index: number): Step {
-  const { address: gateway, prefixLength } = subnet;
-  const destination = { address: networkAddress(subnet), prefixLength };
-  const route = { family: familyOf(gateway), destination, gateway, outputInterface: index, onLink: true };
-  return { request: newRoute(route), tolerates: "EEXIST" };
 }
 
 /**
@@ -310,8 +297,7 @@ const LINK_LOCAL = parseCidr("fe80::/64");
 /** The loopback interface has index 1 in every network namespace (net/core/dev.c, LOOPBACK_IFINDEX). */
 const LOOPBACK_INDEX = 1;
 
-/** Returns a route of the pod as the kernel takes it. @param index of the pod's interface */
-export function routeSpec(route: PodRoute, index: number): RouteSpec {
+function routeSpec(route: PodRoute, index: number): RouteSpec {
   const { destination } = route;
   const isDefault = destination.prefixLength === 0;
   return {

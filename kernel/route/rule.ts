@@ -1,4 +1,4 @@
-import { type Address, type Family, familyOf, formatAddress } from "../ip/address.ts";
+import type { Address, Family } from "../ip/address.ts";
 import type { Cidr } from "../ip/cidr.ts";
 import { address, bytes, string, u32, u8 } from "../netlink/attribute.ts";
 import {
@@ -70,16 +70,6 @@ export interface OtherRule {
 /** Returns the request to add a rule, marked as ours like a route; EEXIST when an equal one exists. */
 export function newRule(rule: RoutingRule): Request {
   return change(`add rule ${describe(rule)}`, RTM_NEWRULE, MessageFlag.CREATE | MessageFlag.EXCL, rule);
-}
-
-/** Returns the request to look up packets from an address first in a table; EEXIST when an equal rule exists. */
-export function newSourceRule({ address: source, prefixLength }: Cidr, table: number): Request {
-  return request(
-    () => `add rule from ${formatAddress(source)} to table ${table}`,
-    { type: RTM_NEWRULE, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout },
-    { family: addressFamilyNumber(familyOf(source)), sourceLength: prefixLength, action: FR_ACT_TO_TBL },
-    { source, table, protocol: ROUTE_PROTOCOL },
-  );
 }
 
 /** Returns the request to delete a rule of ours; ENOENT when there is none. */

@@ -86,7 +86,7 @@ function linkDoubt(message: ReceivedMessage, known: KnownBridge): Doubt | undefi
     const isRight =
       link.bridge?.stp !== true &&
       (link.mac === undefined || desired.macs.includes(link.mac)) &&
-      link.mtu === desired.mtu;
+      (desired.mtu === undefined || link.mtu === desired.mtu);
     return isRight ? undefined : { kind: "bridge" };
   }
   return message.type === Notification.DELLINK ? undefined : portLinkDoubt(message, known, { about, name });

@@ -55,7 +55,7 @@ export class FakeNodeState implements NodeStateKernel {
     this.routes = [...desired.addresses, ...desired.routes];
     for (const [key, value] of desired.settings) this.settings.set(key, value);
     const bridge = this.bridge?.index ?? 0;
-    if (this.bridge !== undefined) this.bridge = { ...this.bridge, up: true, mtu: desired.mtu };
+    if (this.bridge !== undefined) this.bridge = { ...this.bridge, up: true, mtu: desired.mtu ?? this.bridge.mtu };
     for (const port of desired.ports.values()) {
       const found = this.ports.get(port.name)?.link?.index ?? 0;
       this.#attach({ index: found, bridge, port });
