@@ -57,7 +57,7 @@ export class Ledger {
   readonly #limits: LedgerLimits;
   readonly #owners = new Map<string, OwnRows>();
   /** The rows of the owners that have a number of them, by this number. */
-  readonly #bySize: Set<OwnRows>[] = [];
+  readonly #bySize: (Set<OwnRows> | undefined)[] = [];
   readonly #connections = new Map<number, HeldRow>();
   readonly #changed = new Set<HeldRow>();
   #size = 0;
@@ -213,7 +213,10 @@ export class Ledger {
   }
 
   #resized(rows: OwnRows, before: number): void {
-    this.#bySize[before]?.delete(rows);
+    const earlier = this.#bySize[before];
+    earlier?.delete(rows);
+    // A workload with many rows has passed each smaller number.
+    if (earlier?.size === 0) this.#bySize[before] = undefined;
     if (rows.size > 0) (this.#bySize[rows.size] ??= new Set()).add(rows);
     while (this.#bySize.length > 0 && !this.#bySize.at(-1)?.size) this.#bySize.pop();
   }

@@ -71,7 +71,7 @@ export class ServiceProxy implements ObjectConsumer {
   readonly #protection: ProtectionFollower;
   readonly #refusals: FrontendRefusals | undefined;
   readonly #problems = new Map<string, readonly string[]>();
-  /** Also says what may be served of each Service: nothing else reads a whole one. */
+  /** Also says what may be served of each Service: nothing that makes elements or claims reads a whole one. */
   readonly #room: ServiceRoom;
   /** The frontends that large Services have claimed one by one, with the number of their elements. */
   readonly #frontends = new Map<string, Map<FrontendId, number>>();

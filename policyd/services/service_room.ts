@@ -76,12 +76,13 @@ export class ServiceRoom {
     else this.#short.set(key, { turn, needs });
     const reserved = this.#sizes.get(key) ?? 0;
     this.#setSize(key, size);
+    const now = this.#sizes.get(key) ?? 0;
     // Others may have left room since it looked.
     const isMore = needs !== undefined && needs <= this.#roomOf(key) && this.#lastRelease > begun.turn;
     const again = isMore ? [key] : [];
     // Those that were compiled meanwhile lacked what was only reserved; the others did without it before.
-    if (size < begun.size) return [...again, ...this.#released(key)];
-    return size < reserved ? [...again, ...this.#released(key, begun.turn)] : again;
+    if (now < begun.size) return [...again, ...this.#released(key)];
+    return now < reserved ? [...again, ...this.#released(key, begun.turn)] : again;
   }
 
   /** Forgets a Service that is gone. @returns those that may use the room that it leaves */

@@ -42,6 +42,17 @@ describe("policyd/services/service_room", () => {
     assert.equal(room.reserve("t/b", 1000), 100);
   });
 
+  it("SHARE-09: a Service with fewer elements than frontends leaves no room each time it is compiled", () => {
+    const room = new ServiceRoom({ share: 80, pool: 0 });
+    for (const key of ["t/a", "t/b"]) room.cut(key, service(), context);
+    assert.deepEqual(room.compiled("t/a", 5, true, room.begin("t/a")), []);
+    for (const key of ["t/b", "t/a", "t/b"]) {
+      const begun = room.begin(key);
+      room.reserve(key, 5);
+      assert.deepEqual(room.compiled(key, 5, true, begun), [], `${key} would enqueue the other one for ever`);
+    }
+  });
+
   it("SHARE-09: external IPs that are refused need no room", () => {
     const room = new ServiceRoom({ share: 10, pool: 0 });
     room.cut("t/a", service(), { ...context, refuseExternalIps: true });
