@@ -7,6 +7,7 @@ export interface KeptNode {
   readonly node: Node;
   /** The Node as the API has it. */
   readonly named: Node;
+  /** The addresses that it does not name: InternalIPs and ExternalIPs. */
   readonly kept: readonly Address[];
   /** The report, with the way out. */
   readonly problem: string;
@@ -50,5 +51,10 @@ export function keptNode(
     kept.length === 0
       ? "names its InternalIPs in another order; the family that was first stays first until policyd restarts"
       : `names no InternalIP of IPv${kept.map(familyOf).join(" and IPv")} any more; ${kept.map(formatAddress).join(", ")} stays in use until it does`;
-  return Object.freeze({ node: { ...named, addresses }, named, kept, problem: `Node ${named.name}: ${what}` });
+  return Object.freeze({
+    node: { ...named, addresses },
+    named,
+    kept: [...internal, ...external].map(({ address }) => address),
+    problem: `Node ${named.name}: ${what}`,
+  });
 }

@@ -4,7 +4,7 @@ import type { Node, ObjectChange, ServiceCidr } from "../model.ts";
 import { NodeClaimIndex } from "./claim_index.ts";
 import { type KeptNode, keptNode } from "./kept_addresses.ts";
 import { judgeNodes, usableRanges } from "./judged_nodes.ts";
-import { internalAddresses, usableOf } from "./node_addresses.ts";
+import { usableOf } from "./node_addresses.ts";
 import { unfitForPods } from "./reserved_addresses.ts";
 import { isLost, type JudgedNode, MOST_NOT_READY, type JudgedNodes, type JudgeOptions } from "./node_verdict.ts";
 
@@ -75,7 +75,7 @@ export class NodeJudge {
       if (kind === "Node" && this.#setNode(key, object?.kind === "Node" ? object : undefined)) names.push(key);
     }
     const ended = this.#ended(names);
-    names.push(...ended);
+    names.push(...ended, ...this.#newlyLost());
     if (names.length > 0) this.#changed(names);
     if (this.#kept.size === 0 && ended.length === 0) return changes;
     const used = changes.map((change) => {
@@ -183,10 +183,11 @@ export class NodeJudge {
 
   /** Whether a Node names an address and has not lost its claims. */
   #names(node: Node | undefined, address: Address): boolean {
-    return node !== undefined && !isLost(node, this.#options.clock?.now()) && usableOf(node).includes(address);
+    if (node === undefined || isLost(node, this.#options.clock?.now())) return false;
+    return node.addresses.some((one) => one.address === address);
   }
 
-  /** Ends what changed Nodes or the time end: kept addresses that another Node names, and claims of lost Nodes. */
+  /** Ends the use of kept addresses that a changed Node names. @returns the Nodes that had kept them */
   #ended(changed: readonly string[]): readonly string[] {
     const ended: string[] = [];
     for (const [name, { named, kept }] of this.#kept) {
@@ -194,13 +195,19 @@ export class NodeJudge {
         changed.some((other) => other !== name && this.#names(this.#objects.get(other), address));
       if (kept.some(isTaken) && this.#setNode(name, named)) ended.push(name);
     }
+    return ended;
+  }
+
+  /** Ends the wait for Nodes that have not been Ready for long enough. @returns these Nodes */
+  #newlyLost(): readonly string[] {
+    const lost: string[] = [];
     for (const name of this.#notReady) {
       const node = this.#objects.get(name);
       if (node === undefined || !isLost(node, this.#options.clock?.now())) continue;
       this.#notReady.delete(name);
-      ended.push(name);
+      lost.push(name);
     }
-    return ended;
+    return lost;
   }
 
   #setRanges(key: string, object: ServiceCidr | undefined): void {
@@ -277,7 +284,7 @@ export class NodeJudge {
 /** Returns the relevant part of a Node as a text, to compare: other fields change every few seconds. */
 function textOf(node: Node | undefined): string {
   if (node === undefined) return "";
-  const addresses = internalAddresses(node).map(formatAddress);
+  const addresses = node.addresses.map(({ type, address }) => `${type} ${formatAddress(address)}`);
   return [node.name, node.notReadySince, ...node.podCidrs.map(formatCidr), ...addresses].join();
 }
 

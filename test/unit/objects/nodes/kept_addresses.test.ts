@@ -74,6 +74,24 @@ describe("objects/nodes: passing reports", () => {
     assert.equal(both.filter(({ address }) => formatAddress(address) === "198.51.100.2").length, 1);
   });
 
+  for (const type of ["ExternalIP", "InternalIP"] as const) {
+    it(`D14: a Node gives up an ExternalIP that it has kept, and no other address, when another Node names it as ${type}`, () => {
+      const external = (["198.51.100.1", "198.51.100.2"] as const).map(
+        (text) => ({ type: "ExternalIP", address: parseAddress(text) }) as const,
+      );
+      const { set } = world({ ...B, addresses: [...B.addresses, ...external] }, node("c", ["192.0.2.3"], []));
+      set({ ...B, addresses: [] });
+      const c = node("c", ["192.0.2.3"], []);
+      const named = { ...c, addresses: [...c.addresses, { type, address: parseAddress("198.51.100.1") }] };
+      const used = set(named).flatMap((one) => (one.type === "set" && one.object.kind === "Node" ? [one.object] : []));
+      const texts = used.map(({ name, addresses }) => [name, ...addresses.map((one) => formatAddress(one.address))]);
+      assert.deepEqual(texts, [
+        ["c", "192.0.2.3", "198.51.100.1"],
+        ["b", V4, "198.51.100.2", V6],
+      ]);
+    });
+  }
+
   it("D14: the own Node keeps its addresses, too", () => {
     const { set, addressesOf } = world();
     set(node("a", [], []));
@@ -130,7 +148,7 @@ describe("objects/nodes: passing reports", () => {
       judge.apply([]);
       assert.deepEqual([[...changed()], addressesOf("b2"), judge.isWaiting], [[], [], true]);
       time.now += 1;
-      judge.apply([]);
+      assert.deepEqual(judge.apply([]), [], "no object has changed");
       assert.deepEqual([...changed()].toSorted(), ["b", "b2"]);
       assert.deepEqual([addressesOf("b2"), cidrsOf("b2"), judge.isWaiting], [[V4], [cidr], false]);
     });
