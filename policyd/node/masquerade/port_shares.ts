@@ -53,14 +53,16 @@ const UNREAD: NodePorts = { local: { first: 32_768, last: 60_999 }, taken: [] };
  * Gives each pod of the node its share of the source ports for traffic that leaves with the node's address (POD-25).
  *
  * A pod keeps its number for its lifetime. The share of a number changes only when the number of shares or the node's
- * ports change. Connections continue with the port they have. A port that was once taken stays excluded while shares are
- * large enough, so a program that binds ports again and again changes no rules.
+ * ports change. Connections continue with the port they have. A port that a program or a pod once
+ * had stays excluded while shares are large enough, so a program that binds ports again and again changes no rules.
  */
 export class PortShares implements ObjectConsumer, PodGate {
   readonly #parts: PortShareParts;
   /** Numbers by container ID. */
   readonly #numbers = new Map<string, number>();
   #taken: ReadonlyMap<number, PortRange> = new Map();
+  /** Those of `#taken` that only Services have. */
+  #served: ReadonlySet<PortRange> = new Set();
   #local = UNREAD.local;
   #podPorts: PodPorts | undefined;
   #shares: readonly Share[] = [];
@@ -136,11 +138,13 @@ export class PortShares implements ObjectConsumer, PodGate {
     try {
       const { local, taken, served = [] } = ports();
       this.#hasFailed = false;
-      const before = this.#isCramped() ? [] : this.#taken.values();
+      const before = this.#isCramped() ? [] : [...this.#taken.values()].filter((range) => !this.#served.has(range));
       // Ports that the kernel assigns to programs are excluded anyway, or pods share them with all programs.
       const programs = taken.filter(({ first, last }) => first < local.first || last > local.last);
       const hostPorts = [...this.#parts.attachments()].flatMap(portsOf);
-      return this.#take(local, [...before, ...programs, ...served, ...hostPorts]);
+      this.#served = new Set(served);
+      // Of two equal ranges the last one counts.
+      return this.#take(local, [...served, ...before, ...programs, ...hostPorts]);
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       if (!this.#hasFailed) logger.warn("the node's ports cannot be read", { error: error.message });
@@ -155,9 +159,9 @@ export class PortShares implements ObjectConsumer, PodGate {
     const own = new Map(taken.map((range) => [range.first * 0x1_0000 + range.last, range]));
     const isSame = local.first === this.#local.first && local.last === this.#local.last;
     const isKnown = own.size === this.#taken.size && [...own.keys()].every((key) => this.#taken.has(key));
+    this.#taken = own;
     if (before !== undefined && isSame && isKnown) return false;
     this.#local = local;
-    this.#taken = own;
     this.#podPorts = podPorts({ local, taken: [...own.values()] });
     const { isApart, ranges } = this.#podPorts;
     if (before?.isApart !== isApart) {

@@ -38,14 +38,17 @@ export class ServicePorts {
     return isChanged;
   }
 
-  /** Returns each port once, as many for each namespace as there is room for. @param local the node's addresses */
+  /** Returns each port once: first those in the shares of namespaces, then others. @param local the node's addresses */
   at(local: ReadonlySet<Address>): readonly PortRange[] {
-    const budget = new Budget(SERVICE_PORTS);
     const found = new Set<number>();
-    for (const [key, { nodePorts, ports, addresses }] of this.#services) {
-      const isHere = addresses.some((address) => local.has(address));
-      for (const port of isHere ? [...nodePorts, ...ports] : nodePorts) {
-        if (!found.has(port) && budget.take(namespaceOf(key), 1)) found.add(port);
+    for (const share of [SERVICE_PORTS.share, SERVICE_PORTS.all]) {
+      const budget = new Budget({ share, pool: 0 });
+      for (const [key, { nodePorts, ports, addresses }] of this.#services) {
+        const isHere = addresses.some((address) => local.has(address));
+        for (const port of isHere ? [...nodePorts, ...ports] : nodePorts) {
+          if (found.size === SERVICE_PORTS.all) break;
+          if (!found.has(port) && budget.take(namespaceOf(key), 1)) found.add(port);
+        }
       }
     }
     return [...found].map((port) => ({ first: port, last: port }));

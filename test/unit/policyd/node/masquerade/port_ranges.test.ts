@@ -52,6 +52,15 @@ describe("policyd/node: the source ports of masqueraded pods", () => {
     assert.ok(sharesOf(ranges, shareCount(16)).every((share) => sizeOf(share) > 1000));
   });
 
+  it("POD-25: with 1,024 spread ports taken the smallest of 128, 256 and 512 shares has as many ports as docs/limits.md says", () => {
+    const { ranges: all } = podPorts({ local: LOCAL, taken: [] });
+    const free = all.flatMap(({ first, last }) => Array.from({ length: last - first + 1 }, (_, i) => first + i));
+    const taken = Array.from({ length: 1024 }, (_, i) => free[Math.floor((i * free.length) / 1024)] ?? 0);
+    const { ranges } = podPorts({ local: LOCAL, taken: taken.map((port) => ({ first: port, last: port })) });
+    const smallest = [128, 256, 512].map((count) => Math.min(...sharesOf(ranges, count).map(sizeOf)));
+    assert.deepEqual(smallest, [190, 92, 32]);
+  });
+
   it("POD-25: a share has as many of a part's longest ranges as give most ports if connections spread over them evenly", () => {
     const sizes = (...lengths: readonly number[]): readonly number[] => {
       const ranges = lengths.map((length, index) => ({

@@ -162,7 +162,7 @@ describe("policyd/node: shares of ports", () => {
     assert.deepEqual(own.problems(), []);
   });
 
-  it("GUARD-12: ports of a namespace's Services take 1,040 ports at most, and those of others leave all shares", () => {
+  it("GUARD-12: ports of a namespace's Services take 1,024 ports at most, and the share of another namespace leaves all shares", () => {
     const { own, serve, holds, attach, ranges } = setUp();
     attach(1);
     const ports = Array.from({ length: 3000 }, (_, i) => ({ name: `p${i}`, port: 2000 + 2 * i }));
@@ -170,10 +170,23 @@ describe("policyd/node: shares of ports", () => {
     const others = Array.from({ length: 2000 }, (_, i) => ({ name: `x${i}`, port: 30_000 + i }));
     serve("many", "evil", { externalIPs: ["192.0.2.1"], ports: [...others, ...ports] });
     serve("few", "n", { externalIPs: ["192.0.2.1"], ports: [{ port: 20_000 }] });
-    assert.equal(ports.filter(({ port }) => !holds(port) && port < 2000 + 2 * 1040).length, 1040);
+    assert.equal(ports.filter(({ port }) => !holds(port) && port < 2000 + 2 * 1023).length, 1023);
     assert.ok(ports.some(({ port }) => holds(port)));
     assert.ok(!holds(20_000) && Math.min(...ranges().map(sizeOf)) > 0);
     assert.deepEqual(own.problems().length, 1);
+  });
+
+  it("GUARD-12 POD-25: a port is a pod's again when its Service has gone, however often it was read, unless a program had it", () => {
+    const { own, serve, holds, attach, ports, clock } = setUp();
+    attach(1);
+    ports.ports = { ...ports.ports, taken: [{ first: 2001, last: 2001 }] };
+    serve("a", "n", { externalIPs: ["192.0.2.1"], ports: [2000, 2001].map((port) => ({ name: `p${port}`, port })) });
+    clock.pass(180_000);
+    ports.ports = { ...ports.ports, taken: [] };
+    assert.deepEqual([2000, 2001].map(holds), [false, false]);
+    own.apply([{ type: "delete", kind: "Service", key: "n/a" }]);
+    clock.pass(5000);
+    assert.deepEqual([2000, 2001].map(holds), [true, false]);
   });
 
   it("GUARD-12: where pods share the ports of the node's programs, host ports and ports of Services leave all shares", () => {

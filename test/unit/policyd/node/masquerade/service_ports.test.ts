@@ -49,6 +49,15 @@ describe("policyd/node: ports of Services", () => {
     const many = [0, 1].map((i) => set(`evil/s${i}`, { ...outside, ports: numbered(10_000 + 2000 * i, 2000) }));
     ports.apply([...many, set("n/a", { ...outside, ports: [{ name: "x", port: 10_000 }, ...numbered(20_000, 20)] })]);
     const all = ports.at(new Set([OWN])).map(({ first }) => first);
-    assert.deepEqual([all.length, all.filter((port) => port >= 20_000).length], [1024 + 16 + 16, 16]);
+    assert.deepEqual([all.length, all.filter((port) => port >= 20_000).length], [1024, 16]);
+  });
+
+  it("GUARD-12: all namespaces together have 1,024 ports at most, 16 of each that came first", () => {
+    const ports = new ServicePorts();
+    const outside = { clusterIPs: ["10.96.0.1"], externalIPs: ["192.0.2.1"] };
+    for (let i = 0; i < 100; i++) ports.apply([set(`n${i}/s`, { ...outside, ports: numbered(5000 + 20 * i, 20) })]);
+    const all = ports.at(new Set([OWN])).map(({ first }) => first);
+    const expected = Array.from({ length: 1024 }, (_, i) => 5000 + 20 * Math.floor(i / 16) + (i % 16));
+    assert.deepEqual(all, expected);
   });
 });
