@@ -17,7 +17,7 @@ export const SET_ELEMENTS: BudgetBounds = { share: 16_384, pool: 524_288 };
 /** Pairs of a selector of a NetworkPolicy and the labels of pods that it selects (POL-93). */
 export const SET_SELECTIONS: BudgetBounds = { share: 32_768, pool: 524_288 };
 
-/** Sets of the kernel for NetworkPolicies, each counted for each list of policies that pods have (POL-93). */
+/** Sets of the kernel for NetworkPolicies, each counted once for each namespace whose policies need it (POL-93). */
 export const POLICY_SETS: BudgetBounds = { share: 256, pool: 8192, most: 4096 };
 
 /**

@@ -11,7 +11,7 @@ import type { Slices } from "../../lib/sliced_work.ts";
 import { ActiveProfiles } from "./sets/active_profiles.ts";
 import { objectOf } from "./changed_object.ts";
 import { type ExpectedPod, ExpectedPods } from "./pods/expected_pods.ts";
-import { type LocalPod, LocalPods, type PolicedAttachment } from "./pods/local_pods.ts";
+import { type LocalPod, LocalPods, type PolicedAttachment, reasonToWait } from "./pods/local_pods.ts";
 import { LocalVerdicts } from "./pods/local_verdicts.ts";
 import { MemberIndex } from "./index/member_index.ts";
 import { MemberSets } from "./sets/member_sets.ts";
@@ -143,7 +143,14 @@ export class LivePolicies {
     }
     if (!this.#isStarted) return false;
     this.#retained.begin();
-    return this.#work("urgent") || this.#work("usual") || this.#sets.room.retry();
+    return this.#work("urgent") || this.#work("usual") || this.#sets.room.retry() || this.#openClosed();
+  }
+
+  /** Queues the pods with closed policies for whose sets there is room by now. @returns whether there are any */
+  #openClosed(): boolean {
+    const openable = this.profiles.takeOpenable([...this.locals.values(), ...this.#expected.values()]);
+    for (const local of openable) this.#decideLater(local);
+    return openable.length > 0;
   }
 
   /**
@@ -177,14 +184,9 @@ export class LivePolicies {
     const local = this.locals.get(key);
     if (local === undefined || local.claimed !== undefined) return undefined;
     if (!this.#isStarted) return "policyd has not read all objects yet";
-    if (local.life?.isUnknown === true) {
-      return `the namespace of ${local.podKey} was being deleted before policyd started, or soon after many of its policies, which are not known`;
-    }
     const isWorkedOn =
       local.wanted !== undefined || this.#changes.size + this.#toDecide.size > 0 || this.#deciding?.local === local;
-    if (isWorkedOn) return "policyd is working out policies";
-    if (local.pod === undefined) return `policyd does not know its Pod ${local.podKey} yet, which policies may select`;
-    return `policyd does not know its Namespace ${local.pod.namespace} yet, by whose labels policies may select`;
+    return reasonToWait(local, isWorkedOn);
   }
 
   /** The numbers of the sets of groups, for the metrics; a profile without room for its sets counts as one of them. */
@@ -324,11 +326,6 @@ export class LivePolicies {
     this.#expectAgain(local);
   }
 
-  #close(local: OwnPod): void {
-    this.#verdicts.close(local);
-    this.#expectAgain(local);
-  }
-
   /** Updates whether the Pod of an attached pod is expected: it may be again, or no longer. */
   #expectAgain(local: OwnPod): void {
     if (local.type === "attached" && local.podKey !== undefined) this.#expect(local.podKey);
@@ -381,8 +378,9 @@ export class LivePolicies {
 
   #decide(local: OwnPod, priority: Priority): void {
     const profiles = this.#policies.profilesOf(local);
-    if (profiles === undefined) return this.#close(local);
-    this.#want(local, profiles, priority);
+    if (profiles !== undefined) return this.#want(local, profiles, priority);
+    this.#verdicts.close(local);
+    this.#expectAgain(local);
   }
 
   /** Returns the profiles computed while the pod's ADD was expected; undefined if they may have changed. */

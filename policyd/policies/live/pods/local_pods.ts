@@ -97,6 +97,16 @@ export class LocalPods {
   }
 }
 
+/** Returns why a pod has no policies in force yet. @param isWorkedOn whether some may be computed already */
+export function reasonToWait({ podKey, pod, life }: LocalPod, isWorkedOn: boolean): string {
+  if (life?.isUnknown === true) {
+    return `the namespace of ${podKey} was being deleted before policyd started, or soon after many of its policies, which are not known`;
+  }
+  if (isWorkedOn) return "policyd is working out policies";
+  if (pod === undefined) return `policyd does not know its Pod ${podKey} yet, which policies may select`;
+  return `policyd does not know its Namespace ${pod.namespace} yet, by whose labels policies may select`;
+}
+
 const NONE: ReadonlySet<LocalPod> = new Set();
 
 function enter<K>(index: Map<K, Set<LocalPod>>, key: K, local: LocalPod): void {

@@ -23,11 +23,11 @@ export class LocalVerdicts {
 
   /** Holds profiles for a pod, which apply from {@link switch} on. @param toSettle gets the members their sets lack */
   want(local: ProfiledPod, profiles: ProfilesByDirection, toSettle: ToSettle): void {
+    const before = local.wanted;
     const hold = (direction: Direction): ActiveProfile | undefined => {
       const profile = profiles[direction];
-      return profile && this.#profiles.hold(profile, toSettle);
+      return profile && this.#profiles.hold(profile, toSettle, before?.[direction]);
     };
-    const before = local.wanted;
     local.wanted = { egress: hold("egress"), ingress: hold("ingress") };
     this.#release(before);
   }

@@ -1,6 +1,7 @@
 import type { HeldSet, ProfileObjects } from "../../compile/sets/member_set.ts";
 import { omittedOf } from "../../compile/compile_rules.ts";
-import { nameGroupsOf } from "../../compile/name_rules.ts";
+import { digest } from "../../compile/digest.ts";
+import { nameGroupsOf, nameSets } from "../../compile/name_rules.ts";
 import type { PolicyOptions } from "../../compile/options.ts";
 import { profileChainName, profileObjects, profileObjectsInSlices } from "../../compile/profile_chain.ts";
 import type { Profile } from "../../compile/profile.ts";
@@ -10,6 +11,7 @@ import { CLOSED_POLICY, OMITTED, policiesThatAsk } from "../closed_policies.ts";
 import { FixedSets } from "./fixed_sets.ts";
 import type { MemberSets } from "./member_sets.ts";
 import type { PolicyRules } from "../policy_rules.ts";
+import type { ProfiledPod } from "../pods/local_pods.ts";
 
 /** The most policies that a problem names; the others are counted. */
 const MOST_NAMED = 5;
@@ -30,8 +32,10 @@ interface OwnProfile extends ActiveProfile {
   readonly owner: string;
   readonly fixedSets: ReadonlyMap<string, HeldSet>;
   readonly nameSets: ProfileObjects["nameSets"];
-  /** The sets for which it counts; undefined if there was no room for them, so that its NetworkPolicies allow nothing. */
-  readonly room: number | undefined;
+  /** The names of the kernel's sets that its NetworkPolicies need. */
+  readonly sets: readonly string[];
+  /** Whether there was no room for them, so that its NetworkPolicies allow nothing. */
+  readonly isClosed: boolean;
   holders: number;
   hasChains: boolean;
   /** The policies that use sets that lack elements, computed at this number of changes. */
@@ -52,6 +56,7 @@ export class ActiveProfiles {
   readonly #parts: ActiveProfilesParts;
   readonly #fixedSets: FixedSets;
   readonly #profiles = new Map<string, OwnProfile>();
+  readonly #closed = new Set<OwnProfile>();
   /** The kernel's objects for profiles that are about to be held, by their keys. */
   readonly #prepared = new Map<string, ProfileObjects>();
 
@@ -62,7 +67,7 @@ export class ActiveProfiles {
 
   /** The number of profiles without room for their sets. */
   get closed(): number {
-    return [...this.#profiles.values()].filter(({ room }) => room === undefined).length;
+    return this.#closed.size;
   }
 
   /** Returns undefined for a profile that no pod has. */
@@ -104,7 +109,7 @@ export class ActiveProfiles {
 
   #policiesLackingIn(own: OwnProfile): readonly string[] {
     const { changes, lacking } = this.#parts.memberSets.room;
-    if (own.room === undefined) return (own.profile.isolation ?? own.profile.shadow)?.policies ?? [];
+    if (own.isClosed) return (own.profile.isolation ?? own.profile.shadow)?.policies ?? [];
     if (own.lacking.changes !== changes) {
       const sets = [...lacking].map(({ set }) => set);
       const used = sets.filter(({ name }) => own.memberSets.has(name) || own.fixedSets.has(name));
@@ -117,9 +122,10 @@ export class ActiveProfiles {
    * Adds a holder to a profile: its sets exist from now on, its chains after {@link complete}.
    *
    * @param toSettle gets the members whose elements its sets lack
+   * @param replaced the profile that the holder has until then
    */
-  hold(profile: Profile, toSettle: ToSettle): ActiveProfile {
-    const own = this.#profiles.get(profile.key) ?? this.#newProfile(profile);
+  hold(profile: Profile, toSettle: ToSettle, replaced?: ActiveProfile): ActiveProfile {
+    const own = this.#find(profile) ?? this.#newProfile(profile, replaced);
     own.holders++;
     if (own.hasChains) return own;
     toSettle(this.#parts.memberSets.missing(namesOf(own)));
@@ -128,7 +134,7 @@ export class ActiveProfiles {
 
   /** Does most of the work of the first {@link hold} of a profile, in slices. */
   *prepare(profile: Profile): Slices<void> {
-    if (this.#profiles.has(profile.key)) return;
+    if (this.#find(profile) !== undefined) return;
     this.#prepared.set(profile.key, yield* profileObjectsInSlices(profile, this.#parts.options));
   }
 
@@ -137,30 +143,53 @@ export class ActiveProfiles {
     this.#prepared.clear();
   }
 
-  #newProfile(wanted: Profile): OwnProfile {
+  /** Returns the pods with a closed profile for whose sets there is room by now, if any sets have gone. */
+  takeOpenable<T extends Pick<ProfiledPod, "wanted">>(pods: readonly T[]): readonly T[] {
+    if (this.#closed.size === 0 || !this.#parts.memberSets.room.counts.takeFreed()) return [];
+    const openable = new Set<ActiveProfile | undefined>([...this.#closed].filter((own) => this.#hasRoom(own)));
+    return pods.filter(({ wanted }) => openable.has(wanted?.egress) || openable.has(wanted?.ingress));
+  }
+
+  #hasRoom({ owner, sets }: OwnProfile): boolean {
+    return this.#parts.memberSets.room.counts.hasRoom(owner, sets);
+  }
+
+  /** Returns a profile that has holders, or the closed one in its place while there is no room for its sets. */
+  #find({ key }: Profile): OwnProfile | undefined {
+    const own = this.#profiles.get(key);
+    if (own !== undefined || this.#closed.size === 0) return own;
+    const closed = this.#profiles.get(closedKey(key));
+    return closed === undefined || this.#hasRoom(closed) ? undefined : closed;
+  }
+
+  #newProfile(wanted: Profile, replaced: ActiveProfile | undefined): OwnProfile {
     const { memberSets, options } = this.#parts;
-    const { key, direction } = wanted;
+    const { counts } = memberSets.room;
     const owner = ownerOf(wanted);
-    const all = this.#prepared.get(key) ?? profileObjects(wanted, options);
-    const room = setsOf(all);
-    const hasRoom = memberSets.room.sets.take(owner, room);
-    const profile = hasRoom ? wanted : allowingNothing(wanted);
-    const objects = hasRoom ? all : profileObjects(profile, options);
+    const all = this.#prepared.get(wanted.key) ?? profileObjects(wanted, options);
+    const sets = setsOf(all);
+    const before = replaced && this.#profiles.get(replaced.profile.key);
+    const isClosed = !counts.hasRoom(owner, sets, before?.isClosed === false ? before.sets.length : 0);
+    const profile = isClosed ? allowingNothing(wanted) : wanted;
+    const objects = isClosed ? profileObjects(profile, options) : all;
     // The elements of its sets are not stored with each profile: many profiles may have the same ones.
     const own: OwnProfile = {
       profile,
-      chain: profileChainName(direction, key, options),
+      chain: profileChainName(profile.direction, profile.key, options),
       chains: objects.chains,
       memberSets: new Map(objects.memberSets.map(({ name, isAllowing }) => [name, { name, isAllowing }])),
       owner,
       fixedSets: new Map(objects.fixedSets.map(({ definition: { name }, isAllowing }) => [name, { name, isAllowing }])),
       nameSets: objects.nameSets,
-      room: hasRoom ? room : undefined,
+      sets,
+      isClosed,
       holders: 0,
       hasChains: false,
       lacking: { changes: 0, policies: NO_POLICIES },
     };
-    this.#profiles.set(key, own);
+    this.#profiles.set(profile.key, own);
+    if (isClosed) this.#closed.add(own);
+    else counts.hold(owner, sets);
     for (const set of objects.fixedSets) this.#fixedSets.hold(set, owner);
     for (const set of objects.memberSets) memberSets.hold(set, owner);
     return own;
@@ -180,7 +209,7 @@ export class ActiveProfiles {
     const own = this.#profiles.get(profile.key);
     if (own === undefined || --own.holders > 0) return;
     this.#profiles.delete(profile.key);
-    this.#parts.memberSets.room.sets.change(own.owner, -(own.room ?? 0));
+    if (!this.#closed.delete(own)) this.#parts.memberSets.room.counts.release(own.owner, own.sets);
     this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: [] });
     for (const set of own.fixedSets.values()) this.#fixedSets.release(set, own.owner);
     toSettle(this.#parts.memberSets.release([...own.memberSets.values()], own.owner));
@@ -191,20 +220,28 @@ function namesOf({ memberSets }: OwnProfile): readonly string[] {
   return [...memberSets.keys()];
 }
 
-/** Returns the number of the kernel's sets that the NetworkPolicies of a profile need. */
-function setsOf({ profile, memberSets, fixedSets }: ProfileObjects): number {
-  const [members, fixed] = [memberSets, fixedSets].map((sets) => sets.filter(({ isAllowing }) => isAllowing).length);
-  const names = nameGroupsOf({ ...profile, admin: [] }).length;
-  return 2 * (members ?? 0) + (fixed ?? 0) + 2 * names;
+/** Returns the names of the kernel's sets that the NetworkPolicies of a profile need. */
+function setsOf({ profile, memberSets, fixedSets }: ProfileObjects): readonly string[] {
+  const members = memberSets
+    .filter(({ isAllowing }) => isAllowing)
+    .flatMap(({ definitions }) => [definitions[4], definitions[6]]);
+  const fixed = fixedSets.filter(({ isAllowing }) => isAllowing).map(({ definition }) => definition);
+  const names = nameGroupsOf({ ...profile, admin: [] }).flatMap((group) => Object.values(nameSets(group)));
+  return [...members, ...fixed, ...names].map(({ name }) => name);
 }
 
-/** Returns a profile whose NetworkPolicies isolate as before. */
-function allowingNothing({ isolation, shadow, ...others }: Profile): Profile {
+/** Returns a profile in place of another, whose NetworkPolicies isolate as before. */
+function allowingNothing({ key, isolation, shadow, ...others }: Profile): Profile {
   return {
     ...others,
+    key: closedKey(key),
     isolation: isolation && { ...isolation, rules: [] },
     shadow: shadow && { ...shadow, rules: [] },
   };
+}
+
+function closedKey(key: string): string {
+  return digest(["closed", key]);
 }
 
 /** Returns the namespace of the NetworkPolicies, which is before the name: they select pods of their own namespace. */

@@ -2,6 +2,7 @@ import { POLICY_SETS, SET_ELEMENTS, SET_SELECTIONS } from "../../../bounds.ts";
 import { Budget, type BudgetBounds } from "../../../lib/budget.ts";
 import type { SetDefinition } from "../../../../kernel/nftables/model/object.ts";
 import type { HeldSet, MemberSet } from "../../compile/sets/member_set.ts";
+import { SetCounts } from "./set_counts.ts";
 
 /**
  * The most elements of one set of NetworkPolicies, each a pair of a pod's address and a port, and the most pairs of a
@@ -14,10 +15,15 @@ export interface RoomBounds {
   readonly set: number;
   readonly elements: BudgetBounds;
   readonly selections: BudgetBounds;
-  readonly sets?: BudgetBounds;
+  readonly sets: BudgetBounds;
 }
 
-const BOUNDS: RoomBounds = { set: MOST_SET_ELEMENTS, elements: SET_ELEMENTS, selections: SET_SELECTIONS };
+const BOUNDS: RoomBounds = {
+  set: MOST_SET_ELEMENTS,
+  elements: SET_ELEMENTS,
+  selections: SET_SELECTIONS,
+  sets: POLICY_SETS,
+};
 
 /** How much more room a set needs at least, as far as this is known. */
 export interface Lack {
@@ -75,8 +81,7 @@ export function isHeld({ wholeHolders, owners }: SharedSet): boolean {
  * counts for none.
  */
 export class SetRoom {
-  /** The number of sets that profiles may have. */
-  readonly sets: Budget;
+  readonly counts: SetCounts;
   readonly #bounds: RoomBounds;
   readonly #elements: Budget;
   readonly #selections: Budget;
@@ -88,7 +93,7 @@ export class SetRoom {
 
   constructor(bounds: RoomBounds = BOUNDS) {
     this.#bounds = bounds;
-    this.sets = new Budget(bounds.sets ?? POLICY_SETS);
+    this.counts = new SetCounts(bounds.sets);
     this.#elements = new Budget(bounds.elements);
     this.#selections = new Budget(bounds.selections);
   }

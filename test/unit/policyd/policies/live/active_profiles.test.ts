@@ -5,7 +5,7 @@ import { compileProfile } from "../../../../../policyd/policies/compile/compile_
 import { MOST_PAIRS, MOST_PROFILE_PAIRS } from "../../../../../policyd/policies/policy_size.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import type { Profile } from "../../../../../policyd/policies/compile/profile.ts";
-import { ActiveProfiles } from "../../../../../policyd/policies/live/sets/active_profiles.ts";
+import { type ActiveProfile, ActiveProfiles } from "../../../../../policyd/policies/live/sets/active_profiles.ts";
 import { SetRoom } from "../../../../../policyd/policies/live/sets/set_room.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 
@@ -28,7 +28,7 @@ function profileOf(...policies: readonly NetworkPolicy[]): Profile {
   return profile;
 }
 
-function setUp() {
+function setUp(room = new SetRoom()) {
   const claims = new Map<string, readonly DesiredElement[]>();
   const sets = new Map<string, readonly string[]>();
   const active = new ActiveProfiles({
@@ -45,7 +45,7 @@ function setUp() {
       missing: () => new Set(),
       filled: () => {},
       release: () => new Set(),
-      room: new SetRoom(),
+      room,
     },
     options: DEFAULT_POLICY_OPTIONS,
   });
@@ -98,5 +98,27 @@ describe("policyd/policies/live/active_profiles", () => {
     assert.deepEqual([...active.restrictions().keys()], ["x/c"]);
     active.release(other, () => {});
     assert.deepEqual([active.restrictions().size, active.problems()], [0, []]);
+  });
+
+  it("POL-93: a list of policies that needs no more sets than the one it replaces has room, but not for a second time while the first is there", () => {
+    const plenty = { share: 100_000, pool: 0 };
+    const { active } = setUp(
+      new SetRoom({ set: plenty.share, elements: plenty, selections: plenty, sets: { share: 1, pool: 0 } }),
+    );
+    const hold = (blocks: number, replaced?: ActiveProfile): ActiveProfile =>
+      active.hold(profileOf(allowing("a", 100 + blocks)), () => {}, replaced);
+    const first = hold(1);
+    const second = hold(2, first);
+    assert.equal(active.closed, 0);
+    const third = hold(3, second);
+    assert.deepEqual([active.closed, [...active.restrictions().keys()]], [1, ["x/a"]]);
+    active.release(first, () => {});
+    const pods = [first, second, third].map((egress) => ({ wanted: { egress, ingress: undefined } }));
+    assert.deepEqual(active.takeOpenable(pods), [], "the second is still there");
+    active.release(second, () => {});
+    assert.deepEqual([active.takeOpenable(pods), active.takeOpenable(pods)], [pods.slice(2), []]);
+    assert.notEqual(hold(3, third), third);
+    active.release(third, () => {});
+    assert.deepEqual([active.closed, active.restrictions().size], [0, 0]);
   });
 });

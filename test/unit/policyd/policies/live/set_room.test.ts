@@ -111,7 +111,7 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
   it("POL-93: where two namespaces have used up the pool, a third gets its share, and nobody loses anything to it or to pods that come", () => {
     const each = PEERS * 2 * 10;
     const elements = { share: 100, pool: 2 * each };
-    const node = nodeOf(["a", "b", "c"], 10, { set: 100_000, elements, selections: PLENTY });
+    const node = nodeOf(["a", "b", "c"], 10, { set: 100_000, elements, selections: PLENTY, sets: PLENTY });
     const filled = (): readonly number[] => sizes(node).toSorted((a, b) => a - b);
     node.change(set(policy("a", PEERS)));
     node.change(set(policy("b", PEERS + 5)));
@@ -134,7 +134,12 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
   });
 
   it("POL-93: a set that policies of two namespaces use counts for one of them, and for the other once the first no longer uses it", () => {
-    const node = nodeOf(["a", "b"], 10, { set: 100_000, elements: { share: 1200, pool: 0 }, selections: PLENTY });
+    const node = nodeOf(["a", "b"], 10, {
+      set: 100_000,
+      elements: { share: 1200, pool: 0 },
+      selections: PLENTY,
+      sets: PLENTY,
+    });
     const change = (object: NetworkPolicy): readonly number[] => {
       node.change(set(object));
       return sizes(node).toSorted((a, b) => a - b);
@@ -161,14 +166,19 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     assert.ok([...all, ...none].every(({ key }) => !index.isComplete(key)));
     assert.ok(pods.every(({ groups: own }) => own.size === 0));
     assert.deepEqual([index.activate(all, 1000), index.activate(none, 250)], [1000, 0]);
-    const node = nodeOf(["a"], 10, { set: 100_000, elements: PLENTY, selections: { share: PEERS - 1, pool: 0 } });
+    const node = nodeOf(["a"], 10, {
+      set: 100_000,
+      elements: PLENTY,
+      selections: { share: PEERS - 1, pool: 0 },
+      sets: PLENTY,
+    });
     node.change(set(policy("a", PEERS)));
     assert.deepEqual(sizes(node), [0]);
     node.change(set(policy("a", PEERS - 1)));
     assert.deepEqual(sizes(node), [(PEERS - 1) * 20]);
   });
 
-  it("POL-93: policies without room for their sets isolate, allow nothing and are reported, and get the room once others have gone and they change", () => {
+  it("POL-93: policies without room for their sets isolate, allow nothing and are reported until they need fewer", () => {
     const sets = { share: 2 * FEW, pool: 0 };
     const node = nodeOf(["a", "b"], 10, { set: 100_000, elements: PLENTY, selections: PLENTY, sets });
     node.change(set(policy("a", FEW - 1)));
@@ -186,8 +196,29 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     assert.deepEqual([sizes(node).length, node.component.problems()], [FEW, []]);
   });
 
+  it("POL-93: a set that several lists of policies of a namespace need counts once, and lists without room get it once others have gone", () => {
+    const sets = { share: 2 * FEW, pool: 0 };
+    const node = nodeOf(["a", "a"], 10, { set: 100_000, elements: PLENTY, selections: PLENTY, sets });
+    const found = () => [sizes(node).length, node.component.setTotals().closed];
+    node.change(set(policy("a", FEW - 2)));
+    for (const name of ["db1", "db2"]) node.change(set(policy("a", 1, "own", name)));
+    node.change(set(policy("a", 0, "last", "db1")));
+    assert.deepEqual(found(), [FEW - 1, 0], "two lists, with the same sets");
+    node.change(set(policy("a", 3, "own", "db2")));
+    assert.deepEqual(found(), [FEW - 2, 1]);
+    for (const event of local("a", 3)) node.apply(event);
+    node.change(set(policy("a", 3, "own", "db3")));
+    assert.deepEqual(found(), [FEW - 2, 2]);
+    node.change(set(policy("a", FEW - 3)));
+    assert.deepEqual(found(), [FEW, 0]);
+    node.change(set(policy("a", FEW)), gone(policy("a", 3, "own", "db3")));
+    assert.deepEqual(found(), [FEW, 1]);
+    node.change(gone(policy("a", 3, "own", "db2")));
+    assert.deepEqual(found(), [FEW, 0]);
+  });
+
   it("POL-93: a set that a ClusterNetworkPolicy also uses keeps all its elements", () => {
-    const node = nodeOf(["a"], 10, { set: 1, elements: PLENTY, selections: PLENTY });
+    const node = nodeOf(["a"], 10, { set: 1, elements: PLENTY, selections: PLENTY, sets: PLENTY });
     node.change(set(policy("a", FEW)));
     assert.ok(sizes(node).every((size) => size === 0));
     node.change(set(accept({ from: [FIRST] })));
@@ -202,6 +233,7 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
       set: 100_000,
       elements: { share: elements, pool: 0 },
       selections: { share: selections, pool: 0 },
+      sets: PLENTY,
     });
 
   const sum = (node: LiveNode): number => sizes(node).reduce((all, size) => all + size, 0);
@@ -276,7 +308,7 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     const groups = new GroupIndex();
     const rules = { claim: () => {}, provide: () => {} };
     const one = { share: 1, pool: 0 };
-    const sets = new MemberSets(rules, groups, () => {}, { set: 10, elements: one, selections: one });
+    const sets = new MemberSets(rules, groups, () => {}, { set: 10, elements: one, selections: one, sets: one });
     const collector = new SetCollector("allowing");
     const group = {
       type: "pods",

@@ -20,7 +20,7 @@ type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
 /** Sets that share room, and the holders of each, the oldest first. */
 class World {
-  readonly room = new SetRoom({ set: MOST, elements: BOUNDS, selections: BOUNDS });
+  readonly room = new SetRoom({ set: MOST, elements: BOUNDS, selections: BOUNDS, sets: BOUNDS });
   readonly sets = [0, 1, 2, 3].map(() => newShared({ name: "", key: ["ipv4_addr"] }));
   readonly holders = this.sets.map((): (readonly [owner: string, isAllowing: boolean])[] => []);
 
