@@ -267,7 +267,7 @@ export class AddressStore {
     }
     throw new DrawbridgeError(
       "ERR_RANGE_EXHAUSTED",
-      `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}; ${this.#directory} lists their owners, and drawbridge node audit --repair frees what ended pods have left${passedOver === 0 ? "" : `, but for ${passedOver} that pods of another plugin or the bridge have: recreate those pods, and where they are gone, remove their files beside that directory`}`,
+      `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}; ${this.#directory} lists their owners, and drawbridge node audit --repair frees what ended pods have left${passedOver === 0 ? "" : `, but for ${passedOver} that the node or pods of another plugin have: recreate those pods, and where they are gone, remove their files beside that directory`}`,
     );
   }
 

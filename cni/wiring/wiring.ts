@@ -83,7 +83,7 @@ export interface Step {
 }
 
 /**
- * Decides how a pod is wired in routed mode: single addresses and a default route through the bridge, so that every
+ * Decides how a pod is wired in routed mode: single addresses, its gateways and a default route through the bridge, so that every
  * packet passes the node's IP hooks, even one to a pod on the same bridge.
  */
 export function decideWiring(
