@@ -106,9 +106,9 @@ describe("a node with pods of another network plugin", function () {
       const taken = new Set([before, after, old(plugin, "old3", 4)].flatMap(addressesIn));
       assert.equal(taken.size, 6);
       if (plugin.bridge !== undefined) {
-        // Without the daemon only one of the bridges may have the gateway.
+        // Without the daemon only one bridge may have the network.
         const { error } = add(wired, lab.pod("lost"), { bridge: OURS });
-        assert.match(error?.msg ?? "", /another link of the node has it/);
+        assert.match(error?.msg ?? "", /link c(ni|br)0 has a route to it/);
       }
       await policyd.start([`--bridge=${OURS}`]);
       const ours = attach("ours");

@@ -358,7 +358,7 @@ describe("how ADD wires unusual pods", function () {
       const [second, third] = ["b", "c"].map((name) => add(wired, lab.pod(name), ranges(range)));
       assert.ok(second !== undefined);
       assert.equal(podResult(second).ips[0]?.address.split("/")[0], given);
-      assert.match(third?.error?.msg ?? "", /no IP addresses available.*the bridge have/);
+      assert.match(third?.error?.msg ?? "", /no IP addresses available.*the node or pods of another plugin have/);
       assert.notEqual(first.ips[0]?.address.split("/")[0], given);
     });
   }

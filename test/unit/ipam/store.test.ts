@@ -132,7 +132,7 @@ describe("ipam/store", () => {
       const small = rangeSets(["10.1.3.0/30"]);
       assert.throws(
         () => open().allocate(small, pod(2), [], "scan", isForeign),
-        /but for 1 that pods of another plugin/,
+        /but for 1 that the node or pods of another plugin/,
       );
     });
 
