@@ -255,7 +255,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const failures = new AttachmentFailures({ recorded, clock, logger, events: clusterEvents, nodeName });
 
   const components = [
-    // The others read what it has learned from a change.
+    // The others ask this one which sockets are protected, so it gets changes first.
     protection.index,
     ended,
     metrics.syncTimes,

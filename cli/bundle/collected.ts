@@ -1,4 +1,4 @@
-import { type Daemon, LABEL } from "../input/programs/daemons.ts";
+import { type Daemon, DAEMON_LABEL } from "../input/programs/daemons.ts";
 
 /** Something to collect: a command of kubectl, and the file for its output. */
 export interface Item {
@@ -45,7 +45,13 @@ export function itemsOfCluster(directory: string, namespace: string): readonly I
     {
       directory,
       name: "installation.yaml",
-      args: ["get", "daemonsets,configmaps,pods", `--namespace=${namespace}`, `--selector=${LABEL}`, "--output=yaml"],
+      args: [
+        "get",
+        "daemonsets,configmaps,pods",
+        `--namespace=${namespace}`,
+        `--selector=${DAEMON_LABEL}`,
+        "--output=yaml",
+      ],
     },
   ];
 }

@@ -1,6 +1,6 @@
 import { isName } from "../../ipam/owner.ts";
-import { type Address, bitsOf, familyOf, formatAddress } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { type Address, formatAddress } from "../../kernel/ip/address.ts";
+import { type Cidr, isHostCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { isLocalRoute, lookUpMatchedRoute, parseRoute } from "../../kernel/route/route.ts";
@@ -52,8 +52,7 @@ function hasRouteElsewhere(socket: NetlinkSocket, address: Address, bridge: numb
   if (message === undefined) return false;
   if (isLocalRoute(message)) return true;
   const route = parseRoute(message);
-  if (route?.destination?.prefixLength !== bitsOf(familyOf(address))) return false;
-  return route.outputInterface !== bridge;
+  return route?.destination !== undefined && isHostCidr(route.destination) && route.outputInterface !== bridge;
 }
 
 /** Returns the message about the kernel's route to an address; undefined where the kernel has none, an error. */

@@ -83,8 +83,8 @@ export interface Step {
 }
 
 /**
- * Decides how a pod is wired in routed mode: single addresses, its gateways and a default route through the bridge, so that every
- * packet passes the node's IP hooks, even one to a pod on the same bridge.
+ * Decides how a pod is wired in routed mode: single addresses, routes to its gateways, and a default route through the
+ * bridge, so that every packet passes the node's IP hooks, even one to a pod on the same bridge.
  */
 export function decideWiring(
   configuration: BridgeConfiguration,

@@ -54,6 +54,11 @@ export function hostCidr(address: Address): Cidr {
   return Object.freeze({ address, prefixLength: bitsOf(familyOf(address)) });
 }
 
+/** Tells whether a prefix holds exactly one address. */
+export function isHostCidr({ address, prefixLength }: Cidr): boolean {
+  return prefixLength === bitsOf(familyOf(address));
+}
+
 export function cidrFamily(cidr: Cidr): Family {
   return familyOf(cidr.address);
 }

@@ -132,22 +132,12 @@ export type RouteSpec = Pick<Route, "family" | "destination" | "gateway" | "outp
 
 /** Returns the request to add a route; EEXIST when one has the same destination and priority. */
 export function newRoute(route: RouteSpec): Request {
-  return request(
-    () => `add route ${describe(route)}`,
-    { type: RTM_NEWROUTE, flags: MessageFlag.CREATE | MessageFlag.EXCL, layout },
-    header(route),
-    attributes(route),
-  );
+  return change("add", RTM_NEWROUTE, MessageFlag.CREATE | MessageFlag.EXCL, route);
 }
 
 /** Returns the request to add a route after those with the same destination and priority; EEXIST when one is the same. */
 export function appendRoute(route: RouteSpec): Request {
-  return request(
-    () => `append route ${describe(route)}`,
-    { type: RTM_NEWROUTE, flags: MessageFlag.CREATE | MessageFlag.APPEND, layout },
-    header(route),
-    attributes(route),
-  );
+  return change("append", RTM_NEWROUTE, MessageFlag.CREATE | MessageFlag.APPEND, route);
 }
 
 /**
@@ -155,22 +145,16 @@ export function appendRoute(route: RouteSpec): Request {
  * packets. Of several such routes the kernel replaces the first, whoever made it.
  */
 export function replaceRoute(route: RouteSpec): Request {
-  return request(
-    () => `set route ${describe(route)}`,
-    { type: RTM_NEWROUTE, flags: MessageFlag.CREATE | MessageFlag.REPLACE, layout },
-    header(route),
-    attributes(route),
-  );
+  return change("set", RTM_NEWROUTE, MessageFlag.CREATE | MessageFlag.REPLACE, route);
 }
 
 /** Returns the request to delete a route; ESRCH when none matches. */
 export function deleteRoute(route: RouteSpec): Request {
-  return request(
-    () => `delete route ${describe(route)}`,
-    { type: RTM_DELROUTE, flags: 0, layout },
-    header(route),
-    attributes(route),
-  );
+  return change("delete", RTM_DELROUTE, 0, route);
+}
+
+function change(verb: string, type: number, flags: number, route: RouteSpec): Request {
+  return request(() => `${verb} route ${describe(route)}`, { type, flags, layout }, header(route), attributes(route));
 }
 
 /** Returns the request for the routes of a family in all tables. {@link parseRoute} filters the answers. */

@@ -1,5 +1,5 @@
-import { type Address, bitsOf, type Family, familyOf } from "../../kernel/ip/address.ts";
-import { type Cidr, cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
+import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrContains, formatCidr, isHostCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { EVERY_ADDRESS } from "../../kernel/ip/special.ts";
 import { linksOf, MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
@@ -106,8 +106,7 @@ export function withoutPrivate(own: JudgedNode, others: readonly JudgedNode[], s
   const isShared = (address: Address): boolean => linksWith(address, state).some(({ index }) => shared.has(index));
   const isPrivate = (address: Address): boolean =>
     state.addresses.some(
-      ({ index, address: { address: one, prefixLength } }) =>
-        one === address && prefixLength < bitsOf(familyOf(address)) && !shared.has(index),
+      ({ index, address: one }) => one.address === address && !isHostCidr(one) && !shared.has(index),
     ) && !isShared(address);
   const { addresses } = own;
   const usable = addresses.filter(

@@ -33,7 +33,8 @@ export interface NodeAnswer {
   readonly text: string;
 }
 
-export const LABEL = "app.kubernetes.io/name=drawbridge";
+/** The label of the DaemonSet and of its Pods. */
+export const DAEMON_LABEL = "app.kubernetes.io/name=drawbridge";
 const POD = `{.metadata.name} {.spec.nodeName} {.status.phase} {.spec.containers[0].image}{"\\n"}`;
 /** The DaemonSet is for these nodes. */
 const NODES = "kubernetes.io/os=linux";
@@ -157,7 +158,7 @@ export async function daemonPods(
 ): Promise<readonly Daemon[]> {
   const { option, otherwise, node: asked } = question;
   const namespace = access.drawbridgeNamespace;
-  const args = ["pods", `--namespace=${namespace}`, `--selector=${LABEL}`];
+  const args = ["pods", `--namespace=${namespace}`, `--selector=${DAEMON_LABEL}`];
   const pods = (await listed(programs, access, question, args, POD)).map((line): Daemon => {
     const [name = "", node = "", phase = "", image = ""] = line.split(" ");
     return { namespace, name, node, phase, image };
@@ -165,7 +166,7 @@ export async function daemonPods(
   if (pods.length === 0) {
     throw new DrawbridgeError(
       "ERR_INPUT",
-      `${option}: namespace ${namespace} has no Pod with the label ${LABEL}; expected the DaemonSet's Pods: name their namespace with --drawbridge-namespace, or ${otherwise}`,
+      `${option}: namespace ${namespace} has no Pod with the label ${DAEMON_LABEL}; expected the DaemonSet's Pods: name their namespace with --drawbridge-namespace, or ${otherwise}`,
     );
   }
   return pods.filter(({ node }) => (asked === undefined ? node !== "" : node === asked));

@@ -1,5 +1,5 @@
-import { bitsOf, familyOf, formatAddress } from "../../ip/address.ts";
-import { formatCidr, networkAddress } from "../../ip/cidr.ts";
+import { formatAddress } from "../../ip/address.ts";
+import { formatCidr, isHostCidr, networkAddress } from "../../ip/cidr.ts";
 import { type DataType, dataTypes } from "../model/data_type.ts";
 import { formatNftDuration, formatKey, formatVerdict } from "./element_text.ts";
 import { type Expression, expressionTypes } from "../model/expression.ts";
@@ -134,10 +134,9 @@ function formatOperand(operand: Exclude<Operand, { kind: "masked" }>, types: rea
       return `${type?.text(operand.first)}-${type?.text(operand.last)}`;
     case "prefix": {
       const network = networkAddress(operand.cidr);
-      const { prefixLength } = operand.cidr;
-      return prefixLength === bitsOf(familyOf(network))
+      return isHostCidr(operand.cidr)
         ? formatAddress(network)
-        : formatCidr({ address: network, prefixLength });
+        : formatCidr({ address: network, prefixLength: operand.cidr.prefixLength });
     }
     case "wildcard":
       return `"${operand.prefix}*"`;

@@ -46,8 +46,8 @@ export function rangeGroup(cidrs: readonly Cidr[], except: readonly Cidr[] = [])
   return Object.freeze({ type: "ranges", key: digest(["ranges", identity]), ranges: Object.freeze(ranges) });
 }
 
-/** The destinations on the link (CNP-20). It is not the group of a policy that has the same networks. */
-export const LINK: RangeGroup = Object.freeze({ ...rangeGroup(LINK_DESTINATIONS) });
+/** The destinations on the link (CNP-20). Rules compare with this object, not with its key, which a policy's group may have. */
+export const LINK: RangeGroup = rangeGroup(LINK_DESTINATIONS);
 
 /** Returns the group of addresses that stand for domain names. */
 export function nameGroup(names: readonly string[]): NameGroup {

@@ -88,7 +88,7 @@ export function* compileFrontends(
   holders: Pick<FrontendHolders, "rival">,
   timeoutOf: TimeoutClasses["of"],
 ): Generator<FrontendClaims, CompiledService, void> {
-  const { service, ports, problems: ofSize, lacksRoom = false } = servedWith(whole, slices, context);
+  const { service, ports, problems: ofSize, lacksRoom } = servedWith(whole, slices, context);
   const claims: DesiredElement[] = [];
   const ignored: Address[] = [];
   const timeout = timeoutOf(usedTimeout(service));

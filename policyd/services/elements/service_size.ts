@@ -33,14 +33,10 @@ export interface ServedPart {
   readonly service: Service;
   /** Messages for administrators which say that it is not all of it. */
   readonly problems: readonly string[];
-  /** Whether more of it would be served if its namespace had more room. */
-  readonly lacksRoom?: boolean;
 }
 
 /** The part of a Service that is served whatever its endpoints. */
-export interface ReachablePart {
-  readonly service: Service;
-  readonly problems: readonly string[];
+export interface ReachablePart extends ServedPart {
   /** The number of its pairs of a port and an address, source ranges counted. */
   readonly count: number;
   /** The room with which more of the Service would be served; undefined if it has no lack of room. */
@@ -70,17 +66,18 @@ export function servedPart(service: Service, context: CompileContext): Reachable
  * {@link MOST_DESTINATIONS} pairs. Of a Service with more pairs than its namespace has room for, some endpoints are
  * used, at least one of each port. So a Service that grows a little is still served after others have used up the pool.
  *
+ * @param given the whole Service, or its part that {@link servedPart} returned with the same room
  * @param slices those of the Service; others are ignored
- * @returns also the ports of its slices
+ * @returns also the ports of its slices, and whether more would be served if its namespace had more room
  */
 export function servedWith(
-  whole: Service,
+  given: Service,
   slices: readonly EndpointSlice[],
   context: CompileContext,
-): ServedPart & { readonly ports: SlicePorts } {
-  const { service: reachable, problems, needs } = servedPart(whole, context);
+): ServedPart & { readonly ports: SlicePorts; readonly lacksRoom: boolean } {
+  const { service: reachable, problems, needs } = servedPart(given, context);
   const all = slicePorts(slices, reachable);
-  const { service, problems: more } = withinDestinations(reachable, all, context, roughSize(whole, slices));
+  const { service, problems: more } = withinDestinations(reachable, all, context, roughSize(given, slices));
   const { ports, problems: ofRoom } = withinRoom(service, all, context, roughSize(service, slices));
   const lacksRoom = needs !== undefined || ofRoom.length > 0;
   return { service, ports, problems: [...problems, ...more, ...ofRoom], lacksRoom };

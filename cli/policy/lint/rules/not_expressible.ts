@@ -1,5 +1,5 @@
 import { DIRECTIONS } from "../../../../objects/semantics/policies/flow.ts";
-import { type Cidr, cidrContains, formatCidr, hostCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, formatCidr, isHostCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import type { NetworkPolicy } from "../../../../objects/model.ts";
 import type { ManifestProblem } from "../../../input/manifests.ts";
 import { type UnknownField, unknownFields } from "../../../input/objects/unknown_fields.ts";
@@ -178,7 +178,7 @@ function ownNodeOrItself({ nodes, settings }: LintContext, site: NetworkSite): r
       const fix = "nothing keeps a pod from itself, or its node from it";
       const found = remark(site.linted.manifest, [...peerPath(site, peer.index), "ipBlock", "except"], message, fix);
       // A range with other addresses, such as 10.0.0.0/8, is usually meant for these.
-      return [asInfo(found, !isLoopback && except.prefixLength < hostCidr(except.address).prefixLength)];
+      return [asInfo(found, !isLoopback && !isHostCidr(except))];
     });
   });
 }

@@ -1,5 +1,5 @@
 import { formatAddress } from "../../../../kernel/ip/address.ts";
-import { cidrContains, formatCidr, hostCidr } from "../../../../kernel/ip/cidr.ts";
+import { cidrContains, formatCidr, isHostCidr } from "../../../../kernel/ip/cidr.ts";
 import { ENFORCE_SOURCE_RANGES, type Service } from "../../../../objects/model.ts";
 import { type LintContext, remark } from "../context.ts";
 import { asInfo, type LintRule } from "../finding.ts";
@@ -84,8 +84,7 @@ export const serviceAddress: LintRule = {
         const names = namesText(met.map(({ service }) => service.key));
         const message = `${formatCidr(peer.cidr)} has the addresses of Services (${names}), which no packet has any more when it is judged`;
         const fix = "select the pods behind the Service by their labels";
-        const isWide = peer.cidr.prefixLength < hostCidr(peer.cidr.address).prefixLength;
-        return [asInfo(remark(linted.manifest, [...path, "to", peer.index], message, fix), isWide)];
+        return [asInfo(remark(linted.manifest, [...path, "to", peer.index], message, fix), !isHostCidr(peer.cidr))];
       });
     }),
 };

@@ -3,7 +3,7 @@ import { Budget, type BudgetBounds } from "../../../lib/budget.ts";
 /** Counts the kernel's sets that the NetworkPolicies of each namespace need, each set once for a namespace (POL-93). */
 export class SetCounts {
   readonly #budget: Budget;
-  /** The number of lists that need a set, by the namespace and the name of the set. */
+  /** The number of profiles that need a set, by the namespace and the name of the set. */
   readonly #holders = new Map<string, number>();
   #isFreed = false;
 
@@ -12,10 +12,10 @@ export class SetCounts {
   }
 
   /**
-   * Returns whether a list may have these sets. The sets of a list and of the one that it replaces exist together for a
-   * while: it may have as many as that one, unless the namespace has more than its room already.
+   * Returns whether a profile may have these sets. The sets of a profile and of the one that it replaces exist together
+   * for a while: it may have as many as that one, unless the namespace has more than its room already.
    *
-   * @param replaced the number of sets of the list that it replaces
+   * @param replaced the number of sets of the profile that it replaces
    */
   hasRoom(namespace: string, sets: readonly string[], replaced = 0): boolean {
     if (sets.length <= this.#budget.roomOf(namespace, replaced)) return true;
@@ -23,12 +23,12 @@ export class SetCounts {
     return sets.every((set) => this.#holders.has(keyOf(namespace, set)) || room-- > 0);
   }
 
-  /** Adds a list that needs sets, whether there is room or not. */
+  /** Adds a profile that needs sets, whether there is room or not. */
   hold(namespace: string, sets: readonly string[]): void {
     for (const set of sets) this.#change(namespace, set, 1);
   }
 
-  /** Removes a list. */
+  /** Removes a profile. */
   release(namespace: string, sets: readonly string[]): void {
     for (const set of sets) this.#change(namespace, set, -1);
   }
