@@ -188,7 +188,7 @@ describe("how ADD wires unusual pods", function () {
     assert.equal(wired.node.link("cni0").mtu, 1500);
   });
 
-  it("POD-15: a bridge whose IPv4 pods have a smaller MTU than IPv6 needs gets its minimum for a pod with IPv6", () => {
+  it("POD-15: a bridge whose IPv4 pods have an MTU below 1280 gets 1280 for a pod with IPv6", () => {
     podResult(add(wired, lab.pod("a"), { ...ipamWith("10.244.1.0/24"), mtu: 1200 }));
     podResult(add(wired, lab.pod("b"), { mtu: 1500 }));
     assert.equal(wired.node.link("cni0").mtu, 1280);

@@ -41,7 +41,7 @@ describe("kernel/nftables: the forward chains that drop all that pods send", () 
     assert.deepEqual(found(rule(accept)), []);
   });
 
-  it("STATE-09: a table that is dormant drops nothing", () => {
+  it("STATE-09: a dormant table with the policy drop is not reported", () => {
     assert.deepEqual(found(rule(drop), TableFlag.DORMANT), []);
   });
 });

@@ -21,7 +21,7 @@ describe("policy lint: fixes that would cut what is in use", () => {
     assert.equal(findingsOf("redundant", pod("db") + policies).length, 1, "a pod without a controller");
   });
 
-  it("LINT-10: POL-50: a policy called after what it closes, or that also allows by its name, is not taken for a mistake", () => {
+  it("LINT-10 POL-50: a policy that closes what its name says, or whose name also says that it allows, is not taken for a mistake", () => {
     assertFindings("not-expressible", [
       [
         policy("deny-ingress", "podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{}]"),

@@ -288,7 +288,7 @@ describe("cli/node: doctor", () => {
     });
   }
 
-  it("DOCTOR-01: for the record of a pod's earlier sandbox the way is node audit --repair, and the pod is not to be deleted", () => {
+  it("DOCTOR-01: for the record of a pod's earlier sandbox the way out is node audit --repair, and not to delete the pod", () => {
     const { findings } = diagnose(nodeFacts(EARLIER_SANDBOX), CHECKS);
     assert.deepEqual(
       findings.map(({ way }) => way),

@@ -55,7 +55,7 @@ describe("cli/policy: addresses of nodes", () => {
     });
   }
 
-  it("DIFF-01: it is a difference when a rule goes that is for another address of a node than its first", async () => {
+  it("DIFF-01: a rule that goes and was for a further address of a node is a difference", async () => {
     const gone = policy("policyTypes: [Ingress, Egress], ingress: [{ from: [{ ipBlock: { cidr: 192.168.0.0/24 } }] }]");
     const files = memoryFiles({ "a.yaml": NODE + X + RULES, "b.yaml": NODE + X + gone });
     const { code, out } = await runCli(["policy", "diff", "a.yaml", "b.yaml"], files);
@@ -95,7 +95,7 @@ describe("cli/policy: addresses of nodes", () => {
     assert.match(out, /denied in part/);
   });
 
-  it("EXPLAIN-03: each node without endpoints is tried whose address policies tell apart as the new source", async () => {
+  it("EXPLAIN-03: a node without endpoints is tried where policies tell its address, the new source, from others", async () => {
     const nodes = ["192.168.0.1", "192.168.0.2", "192.168.1.3"].map((ip, i) => node(`n${i}`, ip)).join("");
     const input = nodes + pod("s/x", "10.0.0.5", { spec: "nodeName: n0" }) + balanced("");
     const rule = policy(

@@ -63,7 +63,7 @@ describe("policyd/flows ledger", () => {
     assert.deepEqual(ledger.takeChanged(), []);
   });
 
-  it("FLOW-02: a row in a full ledger costs no look at every workload", () => {
+  it("FLOW-02: a new row in a full ledger finds the workload with the most rows without a look at each", () => {
     const ledger = new Ledger(LIMITS);
     const workload = (i: number) => seenEnd({ type: "workload", name: `ci/job/${i}` }, true);
     for (let i = 0; i < LIMITS.rows; i++) ledger.begun(i, flow(workload(i), DB), 1);

@@ -109,7 +109,7 @@ describe("policyd/protection: sockets that no Service gets", () => {
     assert.equal(owner(index, { type: "node port", port: 30_256 }), undefined);
   });
 
-  it("CLAIM-01 no Service, not even the API server's, gets the port of a program of nodes for its health checks", () => {
+  it("CLAIM-01: no Service, not even the API server's, gets the port of a program of nodes for its health checks", () => {
     const { index, objects } = indexWith({
       protectedSockets: ["198.51.100.53:853/TCP", "192.0.2.12:5000/TCP"],
       nodeLocalDNS: ["169.254.20.10"],

@@ -116,7 +116,7 @@ describe("cli/policy/live: the flows of a ledger", () => {
     assert.deepEqual([wrong.code, /^.*change\.yaml:1: expected a flow/m.test(wrong.err)], [3, true]);
   });
 
-  it("LIVE-08: where policies tell a workload's pods apart, each sort is judged, and suggest cuts none of them", async () => {
+  it("LIVE-08: where policies tell a workload's pods apart, pods of each kind are judged, and suggest cuts none of them off", async () => {
     const owned = { app: "api", metadata: ownedBy("StatefulSet", "api"), spec: "nodeName: n1" };
     const world =
       WORLD +

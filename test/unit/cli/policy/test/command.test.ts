@@ -133,7 +133,7 @@ describe("policy test", () => {
     }
   });
 
-  it("POL-59 EXPLAIN-06: a rule for every address of a family has a pod without an address, one with exceptions has not", async () => {
+  it("POL-59 EXPLAIN-06: a rule for all addresses of a family matches a pod without an address, and one with exceptions does not", async () => {
     const pods = pod("shop/db") + pod("shop/web") + pod("shop/six", "fd00::6");
     const block = (peer: string) =>
       networkPolicy("shop/db", `podSelector: {}, policyTypes: [Ingress], ingress: [{ from: [{ ipBlock: ${peer} }] }]`);

@@ -162,7 +162,7 @@ describe("policyd/node: shares of ports", () => {
     assert.deepEqual(own.problems(), []);
   });
 
-  it("GUARD-12: ports of a namespace's Services take 1,024 ports at most, and the share of another namespace leaves all shares", () => {
+  it("GUARD-12: Services of one namespace take 1,024 ports at most from pods, and those of another namespace still take its share", () => {
     const { own, serve, holds, attach, ranges } = setUp();
     attach(1);
     const ports = Array.from({ length: 3000 }, (_, i) => ({ name: `p${i}`, port: 2000 + 2 * i }));

@@ -100,7 +100,7 @@ describe("policyd/policies/live/active_profiles", () => {
     assert.deepEqual([active.restrictions().size, active.problems()], [0, []]);
   });
 
-  it("POL-93: a list of policies that needs no more sets than the one it replaces has room, but not for a second time while the first is there", () => {
+  it("POL-93: a list of policies that needs no more sets than the one it replaces has room once, and not again while the replaced one is there", () => {
     const plenty = { share: 100_000, pool: 0 };
     const { active } = setUp(
       new SetRoom({ set: plenty.share, elements: plenty, selections: plenty, sets: { share: 1, pool: 0 } }),

@@ -235,7 +235,7 @@ describe("addresses of names over a restart of the daemon", () => {
     assert.deepEqual(known(), [["NetworkPolicy x/b", later], ["NetworkPolicy x/all", later], none]);
   });
 
-  it("NAME-01: what the kernel refuses to write is written a second later, and what the pod knew goes even if it ended meanwhile", async () => {
+  it("NAME-01: what the kernel refuses to write is written a second later, and what a pod knew is removed although it has ended meanwhile", async () => {
     let pods: readonly NamedPod[] = [pod()];
     const { learning, commits, clock, state } = await started(() => pods, 45_000);
     state.isRefusing = true;

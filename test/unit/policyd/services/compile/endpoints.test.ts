@@ -100,7 +100,7 @@ describe("services/compile: a Service's port and those of its slices", () => {
     }
   });
 
-  it("SHARE-08: a health check reads each endpoint once, however many ports the Service has, and a port no endpoint of the other family", () => {
+  it("SHARE-08: a health check reads each endpoint once, however many ports the Service has, and a port reads no endpoint of the other family", () => {
     const ports = Array.from({ length: 50 }, (_, i) => ({ name: `p${i}`, protocol: "UDP", port: i + 1 }));
     const { service, slices } = scenario(ports, ports);
     const reads = (consume: (own: readonly EndpointSlice[]) => void): number => {
