@@ -1,18 +1,17 @@
 import * as v from "valibot";
-import { FIELDS } from "../../policyd/configuration/command_line.ts";
 import { readConfiguration } from "../../policyd/configuration/configuration.ts";
 import { entries, membersOf } from "../../policyd/configuration/schema.ts";
 import { tableOf } from "./table.ts";
 
-export const CONFIGURATION_COLUMNS = ["field", "flag", "default", "meaning"] as const;
+export const CONFIGURATION_COLUMNS = ["field", "default", "meaning"] as const;
 
 /**
- * Returns the table of the configuration's fields in the schema's order. Flags and defaults come from the sources; the
- * meanings, and what holds where a field without a default is absent, are those of the document.
+ * Returns the table of the configuration's fields in the schema's order. The defaults come from the sources; the meanings,
+ * and what holds where a field without a default is absent, are those of the document.
  */
 export function configurationTable(document: string): string {
   const described = new Map(
-    [...document.matchAll(/^\| `([^`]+)` \|.*?\| (none[^|]*|[^|]*) \| (.*) \|$/gm)].map(
+    [...document.matchAll(/^\| `([^`]+)` \| (none[^|]*|[^|]*) \| (.*) \|$/gm)].map(
       ([, field = "", initial = "", meaning = ""]) => [
         field,
         { absent: initial, meaning: meaning.replaceAll("\\|", "|") },
@@ -21,9 +20,8 @@ export function configurationTable(document: string): string {
   );
   const rows = [...defaults()].map(([field, initial]) => {
     const { absent, meaning } = described.get(field) ?? { absent: "", meaning: "" };
-    const flag = FIELDS.find((one) => one.field === field)?.flag;
     const none = absent.startsWith("none") ? absent : "none";
-    return [`\`${field}\``, flag === undefined ? "" : `\`${flag}\``, initial === "" ? none : `\`${initial}\``, meaning];
+    return [`\`${field}\``, initial === "" ? none : `\`${initial}\``, meaning];
   });
   return tableOf(CONFIGURATION_COLUMNS, rows);
 }
