@@ -8,7 +8,7 @@ export const adminPolicies: LintRule = {
   summary:
     "AdminNetworkPolicy and BaselineAdminNetworkPolicy (v1alpha1) are gone: ClusterNetworkPolicy (v1beta1) is their successor.",
   reason:
-    "Clusters with the current API do not know these kinds, and Drawbridge reads only their successor. The finding has the policy to write instead.",
+    "The finding has the policy to write instead.",
   check: ({ manifests }) =>
     manifests.foreignPolicies.map(({ source, file, line, conversion }) => {
       const object = `${textAt(source, "kind") ?? "policy"} ${textAt(source, "metadata", "name") ?? ""}`.trimEnd();

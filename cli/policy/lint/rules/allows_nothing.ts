@@ -14,7 +14,7 @@ export const allowsNothing: LintRule = {
   severity: "warning",
   summary: "A rule lets nobody in or out, or a policy closes a direction for which nobody has a rule.",
   reason:
-    "A rule for nobody is a mistake in its selectors. It is info where an operator creates the pods. A type in policyTypes without rules closes a direction, which is info, since it may be what is meant.",
+    "A rule for nobody is a mistake in its selectors. It is info where an operator creates the pods, and where a type in policyTypes has no rules.",
   judgesBy: ["pods", "namespaces"],
   check: (context) => [
     ...[...context.networkSites, ...context.clusterSites].flatMap((site) => emptyRule(context, site)),

@@ -12,7 +12,7 @@ export const dnsForgotten: LintRule = {
   severity: "warning",
   summary: "Pods may send to others, and not to the cluster's DNS: names do not resolve for them.",
   reason:
-    "Pods without DNS fail at the first name, which looks like a broken network. Where the files do not have the DNS it is taken to be in kube-system at port 53, or in openshift-dns at port 5353.",
+    "Pods without DNS fail at the first name, which looks like a broken network.",
   judgesBy: ["policies", "pods", "namespaces"],
   check: (context) => {
     // Pods always reach the node's own DNS (POL-72).

@@ -9,7 +9,7 @@ export const familyForgotten: LintRule = {
   id: "family-forgotten",
   severity: "warning",
   summary: "A policy of dual-stack pods has ipBlocks of one family only: the other stays closed.",
-  reason: "Pods with two families prefer one of them, so a connection may be cut or slow depending on the name.",
+  reason: "A connection may be cut or slow depending on the name.",
   check: (context) =>
     context.networkPolicies.flatMap(({ manifest, policy, pods }) =>
       DIRECTIONS.filter((direction) => isolates(policy, direction)).flatMap((direction) => {

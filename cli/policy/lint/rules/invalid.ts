@@ -30,7 +30,7 @@ export const exceptOutsideCidr: LintRule = {
   id: "except-outside-cidr",
   severity: "error",
   summary: "An exception of an ipBlock is not inside its cidr; the API server refuses it.",
-  reason: "The API server refuses the whole policy for it. Correct the exception, or the cidr.",
+  reason: "Correct the exception, or the cidr.",
   check: (context) =>
     problemsOf(context, isOutsideExcept).map((problem) =>
       remarkOn(problem, "omit it: addresses outside of cidr are not allowed anyway"),

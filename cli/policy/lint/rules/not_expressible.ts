@@ -36,7 +36,7 @@ export const notExpressible: LintRule = {
   summary:
     "Somebody expects of a NetworkPolicy what the API cannot express (POL-50): deny rules, nodes, Services, TLS, loopback.",
   reason:
-    "Nothing enforces the intention. It is info where an exception has a node's address among others, as that of a private range.",
+    "Nothing enforces the intention. It is info where an exception has a node's address among others.",
   check: (context) => [
     ...context.manifests.problems.flatMap(refusedFields),
     ...[...context.networkPolicies, ...context.clusterPolicies].flatMap(droppedFields),

@@ -15,7 +15,7 @@ export const redundant: LintRule = {
   summary:
     "Without the policy every connection between these pods, nodes and the outside would be the same; all that are reported may go together.",
   reason:
-    "A policy without an effect costs its readers time. It is info where it allows everything or nothing, where a peer is nobody or in namespaces that were not read, and for a ClusterNetworkPolicy, which also counts for NetworkPolicies to come.",
+    "A policy without an effect costs its readers time. It is info where it allows everything or nothing, where a peer was not read, and for a ClusterNetworkPolicy, which also counts for NetworkPolicies to come.",
   judgesBy: ["policies", "pods", "namespaces"],
   check: (context) =>
     unneededPolicies(context).map(({ manifest, policy }): Remark => {

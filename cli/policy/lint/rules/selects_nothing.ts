@@ -24,7 +24,7 @@ export const selectsNothing: LintRule = {
   severity: "warning",
   summary: "A policy selects none of the pods that were read, so it has no effect.",
   reason:
-    "Most often a label is misspelt, and the pods that it was written for are open. It is info where the selector has a label of an operator's, which none of the pods has: an operator creates such pods.",
+    "Most often a label is misspelt, and the pods that it was written for are open. It is info where an operator creates such pods.",
   judgesBy: ["pods", "namespaces"],
   check: (context) =>
     context.hasPods
@@ -62,7 +62,7 @@ export const peerSelectsNothing: LintRule = {
   severity: "warning",
   summary: "One peer of a rule selects none of the pods that were read, while others do.",
   reason:
-    "Somebody who should be let in is not. It is info where an operator creates the pods, as for selects-nothing.",
+    "Somebody who should be let in is not. It is info where an operator creates the pods.",
   judgesBy: ["pods", "namespaces"],
   check: (context) =>
     context.hasPods
@@ -106,7 +106,7 @@ export const unknownNamespace: LintRule = {
   severity: "info",
   summary: "A peer is in namespaces of which no pod was read, so nothing can be said about it.",
   reason:
-    "The pods of other namespaces are in other files. With them lint can judge the peer. Peers for the cluster's DNS are not reported.",
+    "The pods of other namespaces are in other files. With them lint can judge the peer.",
   judgesBy: ["pods", "namespaces"],
   check: (context) =>
     context.hasPods

@@ -17,7 +17,7 @@ export const shadowed: LintRule = {
   severity: "warning",
   summary: "Another rule of the same policy, or of one for the same pods, covers a rule wholly.",
   reason:
-    "The rule changes nothing, so whoever tightens it later is mistaken. It is info where the other rule allows everything: then that one is the decision.",
+    "The rule changes nothing, so whoever tightens it later is mistaken. It is info where the other rule allows everything.",
   check: (context) => [...shadowedNetworkRules(context), ...shadowedClusterRules(context)],
 };
 

@@ -13,7 +13,7 @@ export const tooLarge: LintRule = {
   severity: "error",
   summary:
     "A policy has more peers and ports than nodes take: they isolate its pods and let it allow nothing (POL-73); or a Service more addresses, ports and endpoints: they serve a part (BAD-01).",
-  reason: "Nodes load only policies and Services up to a size, and close or do not serve the rest.",
+  reason: "Nodes close or do not serve the rest.",
   check: (context) => [...largePolicies(context), ...largeServices(context)],
 };
 

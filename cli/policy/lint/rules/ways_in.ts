@@ -17,7 +17,7 @@ export const controllerKeptOut: LintRule = {
   severity: "warning",
   summary: "An Ingress or a route leads to pods that policies keep its controller's pods from.",
   reason:
-    "Requests end at the controller with an error of its own, such as 502 or 504. Rules see the pods of the controller, not the client, so a rule for the client's addresses does not help.",
+    "Requests end at the controller with 502 or 504. Rules see the pods of the controller, not the client.",
   judgesBy: ["policies", "pods", "namespaces"],
   check: (context) => {
     const { ways } = context.waysIn;
