@@ -123,7 +123,7 @@ function ofDaemon({
     {
       type: "counter",
       name: "drawbridge_object_problems_total",
-      help: "Problems that kept objects from being used unchanged, by the kind of the object, other for files; each counts when it is logged.",
+      help: "Problems that kept objects from being used unchanged, by the kind of the object, other for files.",
       value: { label: "kind", of: objectProblems },
     },
     {
@@ -135,13 +135,13 @@ function ofDaemon({
     {
       type: "gauge",
       name: "drawbridge_api_staleness_seconds",
-      help: "How long the objects in use may have been out of date, by resource; 0 while the API server reports changes, no line where files are read.",
+      help: "How long the objects in use may have been out of date; 0 while the API server reports changes.",
       value: { label: "resource", of: staleness },
     },
     {
       type: "counter",
       name: "drawbridge_api_restored_total",
-      help: "Lists of an older state than the known objects, as after a restore of etcd, by resource.",
+      help: "Lists of an older state than the known objects, as after a restore of etcd.",
       value: { label: "resource", of: restored },
     },
     {
@@ -159,7 +159,7 @@ function ofDaemon({
     {
       type: "gauge",
       name: "drawbridge_attachment_failure_seconds",
-      help: "For how long pods of a network have failed to be attached, by reason: addresses (the range is full), ports (the bridge is full), daemon (it did not answer), other; 0 after a success, no line before the first failure.",
+      help: "For how long pods of a network have failed to be attached, by reason: addresses (the range is full), ports (the bridge is full), daemon (it did not answer), other; 0 after a success.",
       value: {
         labels: ["network", "reason"],
         of: () =>
@@ -169,7 +169,7 @@ function ofDaemon({
     {
       type: "counter",
       name: "drawbridge_node_repairs_total",
-      help: "Repairs of the node's network state that another program had changed, by part: bridge, setting (of the bridge), address, route, port, neighbour, bypass, reservation (of a pod's address, in the address store).",
+      help: "Repairs of the node's network state that another program had changed, by part: bridge, setting, address, route, port, neighbour, bypass, reservation (of a pod's address).",
       value: { label: "part", of: nodeRepairs },
     },
     {
@@ -283,7 +283,7 @@ function ofServices({ services, refusedHostPorts, staleFlows }: MetricSources): 
     {
       type: "gauge",
       name: "drawbridge_refused_sockets",
-      help: "Addresses with ports that Services or Pods claim but do not get, because they belong to the node or the cluster, by claimant.",
+      help: "Addresses with ports that Services or Pods claim but do not get.",
       value: {
         label: "claimed_by",
         of: () => Object.entries({ Service: services().refused, Pod: refusedHostPorts() }),
@@ -298,7 +298,7 @@ function ofServices({ services, refusedHostPorts, staleFlows }: MetricSources): 
     {
       type: "counter",
       name: "drawbridge_stale_flows_deleted_total",
-      help: "Flows that were deleted from connection tracking because their Service or endpoint has gone: those of UDP, and of TCP those that were never answered.",
+      help: "Flows that were deleted from connection tracking because their Service or endpoint has gone.",
       value: () => staleFlows().deleted,
     },
   ];

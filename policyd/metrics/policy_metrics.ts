@@ -72,7 +72,7 @@ export function ofPolicies({
     {
       type: "gauge",
       name: "drawbridge_policy_closed_sets",
-      help: "Sets that lack elements, or lists of policies that lack sets, for want of room: their NetworkPolicies do not allow all of their peers.",
+      help: "Sets that lack elements, or lists of policies that lack sets, for want of room.",
       value: () => sets()?.closed ?? 0,
     },
     {
@@ -96,7 +96,7 @@ export function ofPolicies({
     {
       type: "counter",
       name: "drawbridge_policy_log_packets_total",
-      help: "Packets of the drop log: explained in a line, repeated within a minute, too many at once, or not ours.",
+      help: "Packets of the drop log: explained, repeated within a minute, too many at once, or not ours.",
       value: { label: "result", of: () => logged(dropLog()) },
     },
     {
@@ -132,7 +132,7 @@ export function ofPolicies({
     {
       type: "counter",
       name: "drawbridge_policy_name_answers_total",
-      help: "DNS answers for domain names of policies by outcome: used, refused (an address of the inside), dropped (addresses that went for others, or were too many at once), overrun (times answers were lost before they were read).",
+      help: "DNS answers for domain names of policies by outcome: used, refused (an address of the inside), dropped (too many addresses), overrun (times answers were lost before they were read).",
       value: { label: "result", of: () => answers(names()) },
     },
   ];

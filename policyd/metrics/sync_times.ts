@@ -41,7 +41,7 @@ export class SyncTimes implements Lifecycle {
     });
     this.#first = new Gauge({
       name: "drawbridge_first_sync_seconds",
-      help: "How long this policyd took to come into force, by stage: objects, from its start until all were read; rules, from then until all were in the kernel. No line for what has not happened yet.",
+      help: "How long this policyd took to come into force, by stage: objects, until all were read; rules, from then until all were in the kernel.",
       labelNames: ["stage"],
       registers,
     });

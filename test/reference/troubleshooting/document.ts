@@ -6,18 +6,14 @@ const HEAD = `# Troubleshooting by message
 
 Search this page for the words that you have seen: a line of the log, a problem of the status or an error of the plugin.
 A message that is not here says itself what has happened, and so does each finding of [\`node
-doctor\`](cli.md#node-doctor). [Kubernetes Events](events.md) have a page of their own, and [debugging](debugging.md)
-begins with symptoms, such as a pod without network. The sign \`…\` stands for a value. This page is written by
-\`npm run docs\` from the sources.
+doctor\`](cli.md#node-doctor). [Kubernetes Events](events.md) have a page of their own. The sign \`…\` stands for a
+value. This page is written by \`npm run docs\` from the sources.
 `;
 
 const LOG = `## The log of the daemon
 
-These are the warnings and errors of \`policyd\`: first the kinds of lines, then single ones.
-Words such as \`reason\` and \`error\` are fields of the line ([the log](debugging.md#the-log)).
-
-A line that begins with \`policyd: \` is the last one of a daemon that could not start. It names the option or the field
-of [the configuration](configuration.md), the value and what was expected.
+Words such as \`reason\` and \`error\` are fields of the line ([the log](debugging.md#the-log)). A line that begins with
+\`policyd: \` is the last one of a daemon that could not start.
 `;
 
 const STATUS = `## Problems of the status
@@ -27,8 +23,7 @@ The daemon's [status](debugging.md#the-state-of-the-daemon) lists its present pr
 
 const PLUGIN = `## Errors of the plugin
 
-The kubelet's Event \`FailedCreatePodSandBox\` has the plugin's message, which names the field, the value, what was
-expected and the way out. At its end is the kind of the error, such as \`ERR_RANGE_EXHAUSTED\`, where it has one. The
+The kubelet's Event \`FailedCreatePodSandBox\` has the plugin's message, with the way out and the kind of the error. The
 number is in the plugin's own answer. Numbers below 100 are [the
 specification's](https://www.cni.dev/docs/spec/#error), except for 8, which is that of the reference plugins.
 `;

@@ -7,8 +7,7 @@ export const adminPolicies: LintRule = {
   severity: "error",
   summary:
     "AdminNetworkPolicy and BaselineAdminNetworkPolicy (v1alpha1) are gone: ClusterNetworkPolicy (v1beta1) is their successor.",
-  reason:
-    "The finding has the policy to write instead.",
+  reason: "The finding has the policy to write instead.",
   check: ({ manifests }) =>
     manifests.foreignPolicies.map(({ source, file, line, conversion }) => {
       const object = `${textAt(source, "kind") ?? "policy"} ${textAt(source, "metadata", "name") ?? ""}`.trimEnd();

@@ -11,8 +11,7 @@ export const dnsForgotten: LintRule = {
   id: "dns-forgotten",
   severity: "warning",
   summary: "Pods may send to others, and not to the cluster's DNS: names do not resolve for them.",
-  reason:
-    "Pods without DNS fail at the first name, which looks like a broken network.",
+  reason: "Pods without DNS fail at the first name, which looks like a broken network.",
   judgesBy: ["policies", "pods", "namespaces"],
   check: (context) => {
     // Pods always reach the node's own DNS (POL-72).

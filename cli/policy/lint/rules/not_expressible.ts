@@ -35,8 +35,7 @@ export const notExpressible: LintRule = {
   severity: "warning",
   summary:
     "Somebody expects of a NetworkPolicy what the API cannot express (POL-50): deny rules, nodes, Services, TLS, loopback.",
-  reason:
-    "Nothing enforces the intention. It is info where an exception has a node's address among others.",
+  reason: "Nothing enforces the intention. It is info where an exception has a node's address among others.",
   check: (context) => [
     ...context.manifests.problems.flatMap(refusedFields),
     ...[...context.networkPolicies, ...context.clusterPolicies].flatMap(droppedFields),

@@ -61,8 +61,7 @@ export const peerSelectsNothing: LintRule = {
   id: "peer-selects-nothing",
   severity: "warning",
   summary: "One peer of a rule selects none of the pods that were read, while others do.",
-  reason:
-    "Somebody who should be let in is not. It is info where an operator creates the pods.",
+  reason: "Somebody who should be let in is not. It is info where an operator creates the pods.",
   judgesBy: ["pods", "namespaces"],
   check: (context) =>
     context.hasPods
@@ -105,8 +104,7 @@ export const unknownNamespace: LintRule = {
   id: "unknown-namespace",
   severity: "info",
   summary: "A peer is in namespaces of which no pod was read, so nothing can be said about it.",
-  reason:
-    "The pods of other namespaces are in other files. With them lint can judge the peer.",
+  reason: "The pods of other namespaces are in other files. With them lint can judge the peer.",
   judgesBy: ["pods", "namespaces"],
   check: (context) =>
     context.hasPods

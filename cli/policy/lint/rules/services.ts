@@ -70,8 +70,7 @@ export const serviceAddress: LintRule = {
   severity: "warning",
   summary:
     "An egress ipBlock is for a Service's address; rules see packets after that, with the address of a pod (POL-27).",
-  reason:
-    "The rule does not allow these Services. It is info where the ipBlock also has other addresses.",
+  reason: "The rule does not allow these Services. It is info where the ipBlock also has other addresses.",
   check: (context) =>
     context.networkSites.flatMap(({ linted, direction, rule, path }) => {
       if (direction !== "egress") return [];

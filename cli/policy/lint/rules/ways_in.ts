@@ -16,8 +16,7 @@ export const controllerKeptOut: LintRule = {
   id: "controller-kept-out",
   severity: "warning",
   summary: "An Ingress or a route leads to pods that policies keep its controller's pods from.",
-  reason:
-    "Requests end at the controller with 502 or 504. Rules see the pods of the controller, not the client.",
+  reason: "Requests end at the controller with 502 or 504. Rules see the pods of the controller, not the client.",
   judgesBy: ["policies", "pods", "namespaces"],
   check: (context) => {
     const { ways } = context.waysIn;
