@@ -237,7 +237,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     ruleset,
     watch,
     startEvents: () => {
-      const events = startNotificationThread({ calls: syscalls });
+      const events = startNotificationThread(syscalls);
       for (const part of [routes, nodeState.reconciler, beside]) void part.start(events);
       health.watch(events);
       return events;

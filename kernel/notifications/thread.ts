@@ -2,13 +2,6 @@ import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { DrawbridgeError } from "../error.ts";
 import { ControlType, decodeMessages, type ReceivedMessage } from "../netlink/message.ts";
-import {
-  closeNamespace,
-  currentNamespace,
-  insideNamespace,
-  type NetworkNamespace,
-  openNamespace,
-} from "../network_namespace.ts";
 import { Errno } from "../syscall/errno.ts";
 import type { FileCalls } from "../syscall/file_calls.ts";
 import { DescriptorFlag, isReady, type PollCalls, pollEntries } from "../syscall/poll_calls.ts";
@@ -25,11 +18,8 @@ const READ_BUFFER = 256 * 1024;
 /** The most datagrams of a source read in one turn of the event loop, so that other work gets its turn. */
 const LARGEST_BATCH = 128;
 
-export interface NotificationThreadOptions {
-  readonly calls: Syscalls & FileCalls & PollCalls;
-  /** The network namespace whose events are read (`/run/netns/NAME`); the calling thread's own when absent. */
-  readonly namespacePath?: string;
-}
+/** The calls of a thread. */
+type Calls = Syscalls & Pick<FileCalls, "read" | "write"> & PollCalls;
 
 /**
  * Makes a thread of the runtime's pool wait for the kernel's notifications, because Node cannot wait for a netlink
@@ -39,8 +29,8 @@ export interface NotificationThreadOptions {
  *
  * @throws SyscallError when the kernel refuses an eventfd
  */
-export function startNotificationThread(options: NotificationThreadOptions): KernelNotifications {
-  return new NotificationThread(options);
+export function startNotificationThread(calls: Calls): KernelNotifications {
+  return new NotificationThread(calls);
 }
 
 /** An open socket, and its listener until the subscription ends. */
@@ -56,8 +46,7 @@ interface Source {
  * that do not fit as lost.
  */
 class NotificationThread implements KernelNotifications {
-  readonly #calls: NotificationThreadOptions["calls"];
-  readonly #place: Place | undefined;
+  readonly #calls: Calls;
   readonly #wakeFd: number;
   readonly #buffer = new Uint8Array(READ_BUFFER);
   readonly #sources = new Set<Source>();
@@ -65,9 +54,8 @@ class NotificationThread implements KernelNotifications {
   #opening: { readonly open: () => void; readonly refuse: (error: Error) => void }[] = [];
   #isStopped = false;
 
-  constructor({ calls, namespacePath }: NotificationThreadOptions) {
+  constructor(calls: Calls) {
     this.#calls = calls;
-    this.#place = namespacePath === undefined ? undefined : new Place(calls, namespacePath);
     this.#wakeFd = check(calls.eventfd(0, DescriptorFlag.NONBLOCK | DescriptorFlag.CLOEXEC), "eventfd");
     // A process that ends without `stop` would wait for the polling thread.
     process.once("exit", this.#wake);
@@ -103,7 +91,6 @@ class NotificationThread implements KernelNotifications {
     this.#isStopped = true;
     process.removeListener("exit", this.#wake);
     this.#calls.close(this.#wakeFd);
-    this.#place?.leave();
     for (const { refuse } of this.#opening.splice(0)) refuse(reason);
     for (const { socket } of this.#sources) socket.close();
     for (const source of this.#sources) this.#fail(source, reason);
@@ -149,8 +136,7 @@ class NotificationThread implements KernelNotifications {
   }
 
   #openSocket(plan: SourcePlan): NotificationSocket {
-    const open = (): NotificationSocket => new NotificationSocket(this.#calls, plan, this.#buffer);
-    return this.#place === undefined ? open() : this.#place.inside(open);
+    return new NotificationSocket(this.#calls, plan, this.#buffer);
   }
 
   #close(source: Source): void {
@@ -235,30 +221,6 @@ class NotificationThread implements KernelNotifications {
     // EAGAIN would mean a counter near its 64-bit end, and that the thread is already awake.
     this.#calls.write(this.#wakeFd, new Uint8Array(BigUint64Array.of(1n).buffer));
   };
-}
-
-/** A namespace that is entered only for single actions, so that nothing the runtime starts in between runs in it. */
-class Place {
-  readonly #calls: Syscalls & FileCalls;
-  readonly #path: string;
-  #open: { readonly home: NetworkNamespace; readonly target: NetworkNamespace } | undefined;
-
-  constructor(calls: Syscalls & FileCalls, path: string) {
-    this.#calls = calls;
-    this.#path = path;
-  }
-
-  /** @throws SyscallError when the namespace does not exist or cannot be entered */
-  inside<T>(action: () => T): T {
-    this.#open ??= { target: openNamespace(this.#calls, this.#path), home: currentNamespace(this.#calls) };
-    return insideNamespace(this.#calls, this.#open.home, this.#open.target, action);
-  }
-
-  /** Closes the descriptors, because an open descriptor keeps a namespace alive. */
-  leave(): void {
-    if (this.#open === undefined) return;
-    for (const namespace of Object.values(this.#open)) closeNamespace(this.#calls, namespace);
-  }
 }
 
 function threadHasEnded(): DrawbridgeError {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import type { NotificationSource } from "../../kernel/notifications/source.ts";
-import { startNotificationThread } from "../../kernel/notifications/thread.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import { type LoggedPacket, parseLoggedPacket } from "../../kernel/packets/logged_packet.ts";
 import type { Lab } from "../lab/lab.ts";
@@ -33,7 +32,7 @@ describe("kernel/packets", () => {
   before(async function () {
     lab = suiteLab(this, "kernel-nflog");
     pair = trackedPair(lab, RULESET);
-    events = startNotificationThread({ calls: pair.near.calls, namespacePath: pair.near.path });
+    events = pair.near.notifications();
     await events.subscribe(source, recorder);
   });
   after(async () => await events?.stop());
@@ -74,7 +73,7 @@ describe("kernel/packets", () => {
   });
 
   it("packets are cut to the group's copy length, and several are read from one datagram", async () => {
-    const other = startNotificationThread({ calls: pair.near.calls, namespacePath: pair.near.path });
+    const other = pair.near.notifications();
     const cut = new EventRecorder();
     try {
       const group = {

@@ -6,7 +6,6 @@ import { type FlowEvent, parseFlowEvent } from "../../kernel/conntrack/flow_even
 import { deleteEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
 import { listEntries } from "../support/list_entries.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
-import { startNotificationThread } from "../../kernel/notifications/thread.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import { protocolNumber } from "../../kernel/ip/protocol.ts";
 import { messageType, Subsystem } from "../../kernel/netlink/netfilter_message.ts";
@@ -44,7 +43,7 @@ describe("kernel/notifications", () => {
   });
 
   function startIn(namespace: LabNamespace): KernelNotifications {
-    const events = startNotificationThread({ calls: namespace.calls, namespacePath: namespace.path });
+    const events = namespace.notifications();
     started.push(events);
     return events;
   }
@@ -187,12 +186,6 @@ describe("kernel/notifications", () => {
     });
     other.close();
     await events.subscribe(group, new EventRecorder());
-    const lost = startNotificationThread({ calls: pair.near.calls, namespacePath: "/run/netns/no-such-namespace" });
-    started.push(lost);
-    await assert.rejects(lost.subscribe({ kind: "nftables" }, new EventRecorder()), {
-      code: "ERR_SYSCALL",
-      message: /no-such-namespace: ENOENT/,
-    });
   });
 
   it("DP-08: our own commits wake no listener, and those of others are reported", async () => {
@@ -205,7 +198,7 @@ describe("kernel/notifications", () => {
         return pair.near.calls.receiveFrom(...given);
       },
     };
-    const events = startNotificationThread({ calls, namespacePath: pair.near.path });
+    const events = pair.near.notifications(calls);
     started.push(events);
     const recorder = new EventRecorder();
     await events.subscribe({ kind: "nftables", exceptPortId: portId }, recorder);
@@ -231,7 +224,7 @@ describe("kernel/notifications", () => {
 
   it("subscribers get the error when the thread ends, and later subscriptions are refused", async () => {
     const calls = { ...pair.near.calls, eventfd: () => 1_000_000 };
-    const events = startNotificationThread({ calls, namespacePath: pair.near.path });
+    const events = pair.near.notifications(calls);
     const recorder = new EventRecorder();
     const subscribed = events.subscribe({ kind: "nftables" }, recorder).then(
       () => recorder.until(() => recorder.failure !== undefined).then(() => recorder.failure?.message),
@@ -248,7 +241,7 @@ describe("kernel/notifications", () => {
     );
     const script = `
       const [{ startNotificationThread }, { nodeSyscalls }] = await Promise.all(${JSON.stringify(modules)}.map((url) => import(url)));
-      startNotificationThread({ calls: nodeSyscalls() });
+      startNotificationThread(nodeSyscalls());
       setTimeout(() => process.exit(7), 200);`;
     const child = spawn(process.execPath, ["--input-type=module", "--eval", script], { stdio: "ignore" });
     const patience = setTimeout(() => child.kill("SIGKILL"), 8000);

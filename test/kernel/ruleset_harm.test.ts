@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { randomInt } from "node:crypto";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
-import { startNotificationThread } from "../../kernel/notifications/thread.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
@@ -142,7 +141,7 @@ for (const { title, isOwned, tables, provided, harms, fill, change, replaced } o
       node = lab.namespace("node");
       const portId = randomInt(2 ** 30, 2 ** 31);
       writer = node.inside(() => new NftablesSocket(node.calls, portId));
-      events = startNotificationThread({ calls: node.calls, namespacePath: node.path });
+      events = node.notifications();
       const logger = recordingLogger();
       ruleset = new Ruleset({
         kernel: writer,

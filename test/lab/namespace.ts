@@ -4,6 +4,8 @@ import path from "node:path";
 import process from "node:process";
 import type { ProgramMachine } from "../../kernel/bpf/own_program.ts";
 import { closeNamespace, insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
+import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
+import { startNotificationThread } from "../../kernel/notifications/thread.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
@@ -51,6 +53,11 @@ export class LabNamespace {
   /** Runs a synchronous action with this thread inside; see {@link insideNamespace}. */
   inside<T>(action: () => T): T {
     return insideNamespace(this.calls, this.#home, this.handle, action);
+  }
+
+  /** Starts a thread that reports what happens in here. */
+  notifications(calls: LabCalls = this.calls): KernelNotifications {
+    return startNotificationThread({ ...calls, socket: (...given) => this.inside(() => calls.socket(...given)) });
   }
 
   /** The lab's netlink socket in here; {@link close} closes it. */

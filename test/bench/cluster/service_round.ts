@@ -1,4 +1,3 @@
-import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
 import type { Lab } from "../../lab/lab.ts";
 import { AddressCommits, COMMITS_SOURCE } from "../daemon/address_commits.ts";
 import type { Access } from "./control_plane.ts";
@@ -44,7 +43,7 @@ export async function measureRound(
   using watch = synced.watch;
   const syncProcessor = processorSeconds(running.pid);
   const syncMemory = watch.memory();
-  const events = startNotificationThread({ calls: lab.calls, namespacePath: proxy.node.path });
+  const events = proxy.node.notifications();
   const commits = new AddressCommits();
   try {
     await events.subscribe(COMMITS_SOURCE, commits);

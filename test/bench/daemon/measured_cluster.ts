@@ -4,7 +4,6 @@ import { writeAttachment } from "../../../attachment/attachment_writer.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { readTextFile } from "../../../kernel/file.ts";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
-import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { ApiServerProcess } from "../../apiserver/process.ts";
 import type { Lab } from "../../lab/lab.ts";
@@ -35,7 +34,7 @@ export class MeasuredCluster {
     this.server = server;
     this.node = node;
     this.#directory = `${lab.scratch}/daemon`;
-    this.#events = startNotificationThread({ calls: lab.calls, namespacePath: node.path });
+    this.#events = node.notifications();
     lab.atEnd(() => this.#daemon?.daemon.child.kill("SIGKILL"));
   }
 

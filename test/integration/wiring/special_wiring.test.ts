@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import type { MacAddress } from "../../../kernel/ip/mac.ts";
-import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
 import { parseLink } from "../../../kernel/route/link.ts";
 import { AF_BRIDGE, Notification } from "../../../kernel/route/notification.ts";
 import { add, type Configuration, del } from "../../lab/cni.ts";
@@ -35,7 +34,7 @@ describe("how ADD wires unusual pods", function () {
 
   /** Records the MAC addresses of a link that the kernel reports until `end`. */
   async function reportedMacs(node: LabNode, name: string): Promise<{ end(): Promise<readonly MacAddress[]> }> {
-    const events = startNotificationThread({ calls: node.calls, namespacePath: node.path });
+    const events = node.notifications();
     const macs = new Set<MacAddress>();
     let isFenced = false;
     await events.subscribe(

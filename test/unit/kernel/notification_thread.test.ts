@@ -43,40 +43,38 @@ class FakeKernel {
   async run(...sources: readonly NotificationSource[]): Promise<readonly string[]> {
     const drained = Promise.withResolvers<void>();
     const events = startNotificationThread({
-      calls: {
-        ...nodeSyscalls(),
-        eventfd: () => WAKE_FD,
-        write: () => 8,
-        read: () => 8,
-        socket: () => this.#open(),
-        bind: () => 0,
-        setsockopt: (fd) => {
-          if (this.done.includes(`close ${fd}`)) this.done.push(`use ${fd}`);
-          return 0;
-        },
-        attachFilter: (fd, program) => {
-          this.filters.set(fd, program.slice());
-          return this.filterResult;
-        },
-        send: (fd, data) => {
-          this.queues.get(fd)?.push({ datagram: kernelAnswer(1) });
-          return data.length;
-        },
-        receiveFrom: (fd, buffer, _flags, sender) => this.#receive(fd, buffer, sender),
-        close: (fd) => {
-          this.done.push(`close ${fd}`);
-          if (fd === WAKE_FD) drained.resolve();
-          return 0;
-        },
-        pollInBackground: async (entries) => {
-          // Node would not leave its loop for a listener's promise.
-          await pause(0);
-          if (this.subscriptions.length < sources.length) return 0;
-          const round = this.rounds.shift() ?? drained.resolve;
-          if (typeof round === "number") return -round;
-          round();
-          return this.#poll(entries);
-        },
+      ...nodeSyscalls(),
+      eventfd: () => WAKE_FD,
+      write: () => 8,
+      read: () => 8,
+      socket: () => this.#open(),
+      bind: () => 0,
+      setsockopt: (fd) => {
+        if (this.done.includes(`close ${fd}`)) this.done.push(`use ${fd}`);
+        return 0;
+      },
+      attachFilter: (fd, program) => {
+        this.filters.set(fd, program.slice());
+        return this.filterResult;
+      },
+      send: (fd, data) => {
+        this.queues.get(fd)?.push({ datagram: kernelAnswer(1) });
+        return data.length;
+      },
+      receiveFrom: (fd, buffer, _flags, sender) => this.#receive(fd, buffer, sender),
+      close: (fd) => {
+        this.done.push(`close ${fd}`);
+        if (fd === WAKE_FD) drained.resolve();
+        return 0;
+      },
+      pollInBackground: async (entries) => {
+        // Node would not leave its loop for a listener's promise.
+        await pause(0);
+        if (this.subscriptions.length < sources.length) return 0;
+        const round = this.rounds.shift() ?? drained.resolve;
+        if (typeof round === "number") return -round;
+        round();
+        return this.#poll(entries);
       },
     });
     for (const [i, source] of sources.entries()) this.subscriptions.push(await this.#subscribe(events, i + 1, source));

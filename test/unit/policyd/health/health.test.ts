@@ -52,7 +52,7 @@ describe("the daemon's own health", () => {
     const clock = new FakeClock();
     const status = { isReconciled: true, commits: 1, failures: 0, pending: 0 };
     const liveness = new Liveness({ clock, ruleset: () => status });
-    const events = startNotificationThread({ calls: nodeSyscalls() });
+    const events = startNotificationThread(nodeSyscalls());
     let answer: Promise<unknown> = Promise.resolve();
     liveness.watch(() => {
       const asked = askEventThread(events);
