@@ -58,10 +58,9 @@ export function setInMap(calls: BpfCalls, map: number, index: number, value: Uin
   check(calls.bpf(MAP_UPDATE_ELEM, ...element(map, index, value)), `bpf: set element ${index}`);
 }
 
-/** Reads a value of a map into `value`. @returns whether the map has one @throws SyscallError */
-export function readFromMap(calls: BpfCalls, map: number, index: number, value: Uint8Array): boolean {
-  const result = calls.bpf(MAP_LOOKUP_ELEM, ...element(map, index, value));
-  return result !== -Errno.ENOENT && check(result, `bpf: read element ${index}`) === 0;
+/** Reads a value of a map into `value`. @throws SyscallError */
+export function readFromMap(calls: BpfCalls, map: number, index: number, value: Uint8Array): void {
+  check(calls.bpf(MAP_LOOKUP_ELEM, ...element(map, index, value)), `bpf: read element ${index}`);
 }
 
 function element(
