@@ -4,7 +4,7 @@ import { type ConnectionSet, EVERYTHING, NOTHING } from "./connection_set.ts";
 import { ConnectionReader } from "./connections_between.ts";
 import { type ClassifiedPod, PairTable } from "./pair_table.ts";
 import { UnnamedPairs } from "./unnamed_pairs.ts";
-import type { Family } from "../../../kernel/ip/address.ts";
+import { FAMILIES, type Family } from "../../../kernel/ip/address.ts";
 import {
   familiesOf,
   type ResolvedEnd,
@@ -96,7 +96,7 @@ export class PodConnections {
   }
 }
 
-/** A pod in each family in which it can send; the key is undefined without an address, when it may get any. */
+/** A pod in each family in which it can send; without an address also in no family, since it may get any. */
 type EndsByFamily = ReadonlyMap<Family | undefined, ResolvedEnd>;
 
 /** Pods as ends of flows, each resolved once. */
@@ -112,9 +112,10 @@ class PodEnds {
   flows(sourceKey: string, destinationKey: string): readonly ResolvedFlow[] {
     const [sources, destinations] = [this.#endsOf(sourceKey), this.#endsOf(destinationKey)];
     const flows: ResolvedFlow[] = [];
-    for (const family of (destinations.has(undefined) ? sources : destinations).keys()) {
-      const source = endIn(sources, family);
-      const destination = endIn(destinations, family);
+    const first = destinations.has(undefined) ? sources : destinations;
+    for (const family of first.has(undefined) ? [undefined] : first.keys()) {
+      const source = sources.get(family);
+      const destination = destinations.get(family);
       if (source !== undefined && destination !== undefined) flows.push({ family, source, destination });
     }
     return flows;
@@ -125,7 +126,7 @@ class PodEnds {
     if (known !== undefined) return known;
     const end = { type: "pod", key } as const;
     const ends = { source: end, destination: end };
-    const families = familiesOf(this.#index, ends) ?? [undefined];
+    const families = familiesOf(this.#index, ends) ?? [undefined, ...FAMILIES];
     const found = families.flatMap((family): [Family | undefined, ResolvedEnd][] => {
       const flow = resolveFlow(this.#index, { ...ends, family, protocol: "ICMP" });
       return "kind" in flow ? [] : [[family, flow.source]];
@@ -134,8 +135,4 @@ class PodEnds {
     this.#known.set(key, byFamily);
     return byFamily;
   }
-}
-
-function endIn(ends: EndsByFamily, family: Family | undefined): ResolvedEnd | undefined {
-  return ends.get(family) ?? ends.get(undefined);
 }

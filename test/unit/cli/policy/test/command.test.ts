@@ -133,7 +133,7 @@ describe("policy test", () => {
     }
   });
 
-  it("POL-59 EXPLAIN-06: a rule for all addresses of a family matches a pod without an address, and one with exceptions does not", async () => {
+  it("POL-59 EXPLAIN-06 MATRIX-02: a rule for all addresses of a family matches a pod without an address, one with exceptions does not, and the matrix says the same", async () => {
     const pods = pod("shop/db") + pod("shop/web") + pod("shop/six", "fd00::6");
     const block = (peer: string) =>
       networkPolicy("shop/db", `podSelector: {}, policyTypes: [Ingress], ingress: [{ from: [{ ipBlock: ${peer} }] }]`);
@@ -156,8 +156,14 @@ describe("policy test", () => {
       });
       const { code, out } = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
       assert.equal(code, 0, `${policy} ${out}`);
-      const { err } = await runCli(["policy", "matrix", "-f", "a.yaml"], files);
+      const { out: cells, err } = await runCli(
+        ["policy", "matrix", "--by", "pod", "-f", "a.yaml", "-o", "json"],
+        files,
+      );
       assert.doesNotMatch(err, /not known: addresses/);
+      const always = expect === "allowed" ? '["all"]' : "[]";
+      const cell = new RegExp(`"from":"shop/${from}","to":"shop/db","connections":.*,"always":(.*)}`).exec(cells);
+      assert.equal(cell?.[1], always, policy);
     }
   });
 
