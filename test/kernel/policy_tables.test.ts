@@ -35,7 +35,7 @@ describe("the table of policies in the kernel", function () {
     for (const [index, { cluster }] of fc.sample(policyCases, { numRuns: CLUSTERS, seed: SEED }).entries()) {
       const options = index % 2 === 0 ? DEFAULT_POLICY_OPTIONS : ALL_OPTIONS;
       for (const flattenAbove of [Number.POSITIVE_INFINITY, 0]) {
-        const compiled = new CompiledCluster(storeOf(manifestsOf(cluster)), options, flattenAbove);
+        const compiled = new CompiledCluster(storeOf(manifestsOf(cluster)), { ...options, flattenAbove });
         assertSame(nftables, written, other, compiled.node("node1"));
       }
     }

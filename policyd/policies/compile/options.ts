@@ -21,6 +21,8 @@ export interface PolicyOptions {
   readonly answerLogGroup: number;
   /** Answers wait in the queue of the same number until the daemon has read them. */
   readonly hasAnswerQueue?: boolean;
+  /** The number of rules for each family up to which NetworkPolicies are compiled rule by rule; the usual one if absent. */
+  readonly flattenAbove?: number;
 }
 
 /** The options of the default configuration. */

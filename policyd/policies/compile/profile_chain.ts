@@ -55,24 +55,14 @@ function digestOf({ policePodToOwnNode, nodeLocalDNS, dropLog, dropLogGroup }: P
  * Returns all kernel objects of a profile. In its chains `return` means "allowed in this direction": the verdict
  * element leads to the first chain, and a packet goes from one to the next, so it returns to the chain that evaluates
  * both ends.
- *
- * @param flattenAbove the number of rules for each family up to which NetworkPolicies are compiled rule by rule
  */
-export function profileObjects(
-  profile: Profile,
-  options: PolicyOptions,
-  flattenAbove: number = FLATTEN_ABOVE,
-): ProfileObjects {
-  return atOnce(profileObjectsInSlices(profile, options, flattenAbove));
+export function profileObjects(profile: Profile, options: PolicyOptions): ProfileObjects {
+  return atOnce(profileObjectsInSlices(profile, options));
 }
 
 /** As {@link profileObjects}, in slices. */
-export function* profileObjectsInSlices(
-  profile: Profile,
-  options: PolicyOptions,
-  flattenAbove: number = FLATTEN_ABOVE,
-): Slices<ProfileObjects> {
-  const printer = new ProfilePrinter(profile, options, flattenAbove);
+export function* profileObjectsInSlices(profile: Profile, options: PolicyOptions): Slices<ProfileObjects> {
+  const printer = new ProfilePrinter(profile, options);
   const chains = yield* printer.chains();
   const { sets } = printer;
   return {
@@ -89,15 +79,13 @@ class ProfilePrinter {
   readonly sets = new SetCollector();
   readonly #profile: Profile;
   readonly #options: PolicyOptions;
-  readonly #flattenAbove: number;
   readonly #name: string;
   readonly #chains: Chain[] = [];
   #deny: Statement | undefined;
 
-  constructor(profile: Profile, options: PolicyOptions, flattenAbove: number) {
+  constructor(profile: Profile, options: PolicyOptions) {
     this.#profile = profile;
     this.#options = options;
-    this.#flattenAbove = flattenAbove;
     this.#name = profileChainName(profile.direction, profile.key, options);
   }
 
@@ -180,6 +168,7 @@ class ProfilePrinter {
 
   *#allowing(rules: readonly ProfileRule[], allowed: Statement): Slices<readonly Rule[]> {
     const { direction } = this.#profile;
+    const { flattenAbove = FLATTEN_ABOVE } = this.#options;
     const sets = new SetCollector("allowing");
     const made: PlainRule[] = [];
     const counts = { 4: 0, 6: 0 };
@@ -189,7 +178,7 @@ class ProfilePrinter {
         yield;
         if (plain.family !== 6) counts[4]++;
         if (plain.family !== 4) counts[6]++;
-        if (Math.max(counts[4], counts[6]) > this.#flattenAbove) {
+        if (Math.max(counts[4], counts[6]) > flattenAbove) {
           const flat = new SetCollector("allowing");
           const [byName, others] = partition(rules);
           const flattened = yield* flattenedRules(direction, others, allowed, flat);

@@ -7,15 +7,10 @@ import { readObjects } from "../../../objects/yaml/documents.ts";
 import { storeOf } from "../evaluate/store.ts";
 import { CompiledCluster, type CompiledNode } from "./compiled_cluster.ts";
 
-/** Options of the compilation whose profiles are printed. */
-export interface TextOptions extends Partial<PolicyOptions> {
-  readonly flattenAbove?: number;
-}
-
 /** Compiles the objects of YAML documents for "node1". */
-export function compiledYaml(text: string, { flattenAbove, ...options }: TextOptions = {}): CompiledNode {
+export function compiledYaml(text: string, options: Partial<PolicyOptions> = {}): CompiledNode {
   const manifests = [...readObjects(text, "scenario.yaml")].filter(isObject);
-  return new CompiledCluster(storeOf(manifests), { ...DEFAULT_POLICY_OPTIONS, ...options }, flattenAbove).node("node1");
+  return new CompiledCluster(storeOf(manifests), { ...DEFAULT_POLICY_OPTIONS, ...options }).node("node1");
 }
 
 function isObject(value: unknown): value is object {
@@ -26,14 +21,14 @@ function isObject(value: unknown): value is object {
  * Prints what policies add to a node's table: the elements of its sets, a line each, and the chains of profiles. Each
  * hash is replaced by a letter in the order of their occurrence; sets without elements are omitted.
  */
-export function compiledText(text: string, options: TextOptions = {}): string {
+export function compiledText(text: string, options: Partial<PolicyOptions> = {}): string {
   const { table, elements } = compiledYaml(text, options);
   const fixed = policyTable({ ...DEFAULT_POLICY_OPTIONS, ...options });
   const isOwn = ({ name }: { readonly name: string }): boolean =>
     !fixed.sets.some((set) => set.name === name) && !fixed.chains.some((chain) => chain.name === name);
   const sets = table.sets.filter(isOwn).flatMap((set) => {
     const code = elementCode(set);
-    const all = (elements.get(set.name) ?? []).map((element) => formatElement(code, element));
+    const all = (elements.get(set.name) ?? []).map((element) => formatElement(code, element)).sort();
     return all.length === 0 ? [] : [`${set.name}: ${all.join(", ")}`];
   });
   const chains = table.chains

@@ -2,7 +2,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { Protocol } from "../../../objects/model.ts";
 import type { Direction } from "../../../policyd/policies/compile/profile.ts";
 import type { Flow } from "../../../objects/semantics/policies/flow.ts";
-import type { CompiledCluster, Owner } from "./compiled_cluster.ts";
+import type { CompiledCluster, CompiledNode } from "./compiled_cluster.ts";
 import { echoProtocol, PolicedNode, type PolicedPacket } from "./policed_node.ts";
 
 /** A flow between two addresses. */
@@ -16,6 +16,8 @@ export interface AddressedFlow {
 /** The outcome for a packet. */
 export interface Fate {
   readonly isPassed: boolean;
+  /** Whether the nodes' daemons would leave its connection alone if it existed. */
+  readonly isKept: boolean;
   /** The directions in which policies in shadow would have dropped it. */
   readonly wouldDrop: ReadonlySet<Direction>;
 }
@@ -23,7 +25,7 @@ export interface Fate {
 /** The verdicts of all nodes' tables in a cluster on flows, as the interpreter of nftables walks them. */
 export class PolicedCluster {
   readonly #cluster: CompiledCluster;
-  readonly #nodes = new Map<string | undefined, PolicedNode>();
+  readonly #nodes = new Map<string | undefined, { readonly compiled: CompiledNode; readonly policed: PolicedNode }>();
 
   constructor(cluster: CompiledCluster) {
     this.#cluster = cluster;
@@ -32,35 +34,32 @@ export class PolicedCluster {
   /** Sends a packet through the tables of both ends' nodes. */
   send(flow: AddressedFlow): Fate {
     const wouldDrop = new Set<Direction>();
-    const isPassed = this.#places(flow).every((place) => {
-      const policed = this.#node(place);
+    let [isPassed, isKept] = [true, true];
+    for (const place of this.#places(flow)) {
+      const { compiled, policed } = this.#node(place);
+      const protocol = isPortProtocol(flow.protocol) ? flow.protocol : undefined;
+      isKept &&= compiled.verdictOf({ ...flow, protocol }) !== "denied";
+      if (!isPassed) continue;
       policed.forget();
-      const { verdict } = policed.send(packetOf(flow));
+      isPassed = policed.send(packetOf(flow)).verdict === "accept";
       for (const direction of policed.shadowed()) wouldDrop.add(direction);
-      return verdict === "accept";
-    });
-    return { isPassed, wouldDrop };
+    }
+    return { isPassed, isKept, wouldDrop };
   }
 
+  /** The nodes at which an end is. */
   #places({ source, destination }: AddressedFlow): readonly (string | undefined)[] {
-    return [...new Set([source, destination].flatMap((address) => this.#placeOf(address)))];
+    const { holders } = this.#cluster;
+    return [...new Set([source, destination].flatMap((address) => holders.get(address) ?? []).map(({ node }) => node))];
   }
 
-  #placeOf(address: Address): readonly (string | undefined)[] {
-    const owner = this.#cluster.owners.get(address);
-    return owner === undefined ? [] : [placeOf(owner)];
-  }
-
-  #node(name: string | undefined): PolicedNode {
+  #node(name: string | undefined): { readonly compiled: CompiledNode; readonly policed: PolicedNode } {
     const known = this.#nodes.get(name);
     if (known !== undefined) return known;
-    const local = [...this.#cluster.owners].filter(([, owner]) => "pod" in owner && owner.pod.nodeName === name);
-    const policed = new PolicedNode(
-      this.#cluster.node(name),
-      local.map(([address]) => address),
-    );
-    this.#nodes.set(name, policed);
-    return policed;
+    const compiled = this.#cluster.node(name);
+    const node = { compiled, policed: new PolicedNode(compiled) };
+    this.#nodes.set(name, node);
+    return node;
   }
 }
 
@@ -72,10 +71,6 @@ function packetOf({ source, destination, protocol, port }: AddressedFlow): Polic
     port,
     ...(protocol === "ICMP error" ? { state: "related" as const } : {}),
   };
-}
-
-function placeOf(owner: Owner): string | undefined {
-  return "pod" in owner ? owner.pod.nodeName : owner.node;
 }
 
 function isPortProtocol(protocol: Flow["protocol"]): protocol is Protocol {

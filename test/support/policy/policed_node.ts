@@ -32,11 +32,11 @@ export class PolicedNode {
   readonly #local: ReadonlySet<Address>;
   readonly #own: ReadonlySet<Address>;
 
-  /** @param local addresses on the node's bridge */
-  constructor(compiled: CompiledNode, local: Iterable<Address>) {
-    const { table, elements, ownAddresses } = compiled;
+  /** @param further addresses on the node's bridge beside those of its pods */
+  constructor(compiled: CompiledNode, further: Iterable<Address> = []) {
+    const { table, elements, local, ownAddresses } = compiled;
     this.#compiled = compiled;
-    this.#local = new Set(local);
+    this.#local = new Set([...local, ...further]);
     this.#own = ownAddresses;
     this.#machine = {
       ruleset: new Ruleset([{ table, elements }], () => 0),

@@ -1,6 +1,6 @@
 import { type Family, parseAddress } from "../../../../kernel/ip/address.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../policyd/policies/compile/options.ts";
-import { profileChainName } from "../../../../policyd/policies/compile/profile_chain.ts";
+import { POLICY_SETS } from "../../../../policyd/policies/compile/policy_table.ts";
 import { evaluatePolicy } from "../../../../objects/semantics/policies/evaluate.ts";
 import type { Direction, FlowEnd } from "../../../../objects/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../../../objects/semantics/policies/policy_index.ts";
@@ -194,11 +194,11 @@ function sentinelPolicy(number: number): object {
 
 /** Returns the chain of the sentinel's ingress, which shows that a state is in force. */
 export function sentinelChain(state: TurmoilState): string {
-  const store = storeOf(manifestsOf(state, true));
-  const pod = store.pods.get(`${SENTINEL_NAMESPACE}/${SENTINEL}`);
-  const profile = pod && new CompiledCluster(store, DEFAULT_POLICY_OPTIONS).profilesOf(pod).ingress;
-  if (profile === undefined) throw new RangeError("no policy isolates the sentinel");
-  return profileChainName("ingress", profile.key, DEFAULT_POLICY_OPTIONS);
+  const { elements } = new CompiledCluster(storeOf(manifestsOf(state, true)), DEFAULT_POLICY_OPTIONS).node("node1");
+  const address = state.pods.get(SENTINEL)?.addresses[4];
+  const verdict = elements.get(`${POLICY_SETS.ingress}4`)?.find(({ key }) => key[0] === address)?.data;
+  if (verdict === undefined || !("chain" in verdict)) throw new RangeError("no policy isolates the sentinel");
+  return verdict.chain;
 }
 
 /** Decides whether policies allow packets, by the states that may have been in force when they were sent. */

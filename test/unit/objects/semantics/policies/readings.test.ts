@@ -5,12 +5,13 @@ import { DEFAULT_POLICY_OPTIONS, type PolicyOptions } from "../../../../../polic
 import type { AddressOwner } from "../../../../../objects/semantics/policies/address_owner.ts";
 import { evaluatePolicy, isAllowed } from "../../../../../objects/semantics/policies/evaluate.ts";
 import type { Direction, Flow } from "../../../../../objects/semantics/policies/flow.ts";
+import type { PolicyObjects } from "../../../../../objects/semantics/policies/objects.ts";
 import type { EndVerdict, PolicyVerdict } from "../../../../../objects/semantics/policies/verdict.ts";
 import { resolveFlow } from "../../../../../objects/semantics/policies/party.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { policyCases } from "../../../../support/policy/arbitrary_cluster.ts";
-import { CompiledCluster, type PolicyCluster } from "../../../../support/policy/compiled_cluster.ts";
+import { CompiledCluster } from "../../../../support/policy/compiled_cluster.ts";
 import { knownAt } from "../../../../support/policy/known_at.ts";
 import { type AddressedFlow, PolicedCluster } from "../../../../support/policy/policed_cluster.ts";
 import { flowOf, manifestsOf, type RawFlow } from "../../../../support/policy/raw_cluster.ts";
@@ -32,8 +33,11 @@ const cases = fc.record({
 
 const DIRECTIONS = ["egress", "ingress"] as const;
 
-/** Random clusters are read by the evaluator, and by the compiled tables of all nodes, which the interpreter of nftables walks. */
-describe(`objects/semantics/policies: two readings of random clusters (seed ${seed})`, () => {
+/**
+ * Random clusters are read by the evaluator, by the tables of all nodes' daemons, which the interpreter of nftables walks,
+ * and by these daemons' own verdicts on connections that exist.
+ */
+describe(`objects/semantics/policies: three readings of random clusters (seed ${seed})`, () => {
   it("POL-03 POL-04 POL-06 POL-07 POL-10 POL-13 POL-25 POL-31 POL-70 POL-72 POL-95 CNP-01 CNP-02 CNP-04 CNP-05 CNP-08: the evaluator and the compiled tables agree on every flow", function () {
     this.timeout(20 * 60_000);
     const seen = new Map<string, number>();
@@ -43,9 +47,10 @@ describe(`objects/semantics/policies: two readings of random clusters (seed ${se
         const store = storeOf(manifestsOf(cluster));
         const addresses = flows.map(({ destination }) => destination).filter((one) => !one.includes(" "));
         const nodeLocalDNS = addresses.map((text) => tryParseAddress(text)).filter((one) => one !== undefined);
-        const options = { ...DEFAULT_POLICY_OPTIONS, ...own, nodeLocalDNS };
+        const flattening = flattenAbove === undefined ? {} : { flattenAbove };
+        const options = { ...DEFAULT_POLICY_OPTIONS, ...own, ...flattening, nodeLocalDNS };
         const index = buildPolicyIndex(store, options);
-        const compiled = new CompiledCluster(store, options, flattenAbove);
+        const compiled = new CompiledCluster(store, options);
         const policed = new PolicedCluster(compiled);
         for (const raw of flows) {
           const text = JSON.stringify(raw);
@@ -56,7 +61,7 @@ describe(`objects/semantics/policies: two readings of random clusters (seed ${se
           const addressed = sendable(index, raw);
           if (addressed === undefined) continue;
           count("sent");
-          const { isPassed, wouldDrop } = policed.send(addressed);
+          const { isPassed, isKept, wouldDrop } = policed.send(addressed);
           // A pod whose address another one has as well, or instead, is that address for other nodes.
           const isShared = [verdict.source, verdict.destination].some(({ address, ...party }) => {
             const owners = (address === undefined ? undefined : index.owners.get(address)) ?? [];
@@ -67,6 +72,8 @@ describe(`objects/semantics/policies: two readings of random clusters (seed ${se
             ? verdictsOfNodes(compiled, store, options, { flow: flowOf(raw), addressed })
             : [verdict.egress, verdict.ingress];
           assert.equal(isPassed, egress.isAllowed && ingress.isAllowed, `tables: ${text}`);
+          // Errors belong to another connection.
+          if (raw.protocol !== "ICMP error") assert.equal(isKept, isPassed, `existing connections: ${text}`);
           for (const direction of DIRECTIONS) {
             if (direction === "ingress" && !egress.isAllowed) continue;
             const isCounted = (direction === "egress" ? egress : ingress).shadow?.wouldDrop === true;
@@ -111,15 +118,14 @@ function nameOf(owner: AddressOwner): string {
 
 /** Returns the verdict at each end of a flow between addresses, by what the end's node knows about who has them. */
 function verdictsOfNodes(
-  { owners }: CompiledCluster,
-  cluster: PolicyCluster,
+  { holders }: CompiledCluster,
+  cluster: PolicyObjects,
   options: PolicyOptions,
   { flow, addressed: { source, destination } }: { readonly flow: Flow; readonly addressed: AddressedFlow },
 ): readonly [EndVerdict, EndVerdict] {
   const at = (end: Address, direction: Direction): EndVerdict => {
-    const owner = owners.get(end);
-    const node = owner && ("pod" in owner ? owner.pod.nodeName : owner.node);
-    const verdict = evaluatePolicy(buildPolicyIndex(knownAt(cluster, owners, node), options), {
+    const node = holders.get(end)?.node;
+    const verdict = evaluatePolicy(buildPolicyIndex(knownAt(cluster, holders, node), options), {
       ...flow,
       source: { type: "address", address: source },
       destination: { type: "address", address: destination },

@@ -3,7 +3,7 @@ import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts"
 import { formatTable } from "../../../../../kernel/nftables/text/text.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import { PolicyDropReason, policyTable } from "../../../../../policyd/policies/compile/policy_table.ts";
-import { compiledYaml, type TextOptions } from "../../../../support/policy/compiled_text.ts";
+import { compiledYaml } from "../../../../support/policy/compiled_text.ts";
 import { PolicedNode, type PolicedPacket } from "../../../../support/policy/policed_node.ts";
 import { SHOP, webPolicy } from "../../../../support/policy/shop.ts";
 
@@ -20,10 +20,10 @@ const PLACES = [
 
 const ALLOW_ALL = webPolicy("policyTypes: [Ingress, Egress]\ningress: [ {} ]\negress: [ {} ]");
 
-function nodeWith(policies: string, options: TextOptions = {}): PolicedNode {
+function nodeWith(policies: string): PolicedNode {
   return new PolicedNode(
-    compiledYaml(SHOP + policies, options),
-    PLACES.flatMap(({ web, stranger }) => [web, stranger]),
+    compiledYaml(SHOP + policies),
+    PLACES.map(({ stranger }) => stranger),
   );
 }
 

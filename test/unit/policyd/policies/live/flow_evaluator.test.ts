@@ -3,8 +3,10 @@ import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
 import type { FlowVerdict } from "../../../../../policyd/policies/live/flow_evaluator.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
-import { attachmentsOf, eventsOf, liveNodeOf, objectsOf } from "../../../../support/policy/live/live_cluster.ts";
+import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
+import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { attachmentOf } from "../../../../support/policy/live/objects.ts";
+import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 import { addressOf, threeByThree } from "../../../../support/policy/three_by_three.ts";
 
 const NODE = "192.0.2.1";
@@ -21,12 +23,13 @@ const DENY = {
 /** The verdicts of flows on a node with pods that a policy isolates, and a pod whose policies are unknown. */
 function judge(policePodToOwnNode: boolean): (source: string, destination: string) => FlowVerdict {
   const options = { ...DEFAULT_POLICY_OPTIONS, policePodToOwnNode };
-  const store = storeOf([...threeByThree(), DENY]);
-  const known = store.pods.get("x/a");
-  assert.ok(known);
-  const closed = attachmentOf({ ...known, name: "closed" }, [CLOSED]);
-  const attachments = [...attachmentsOf(store, known.nodeName ?? "", options), closed];
-  const { node } = liveNodeOf(eventsOf(objectsOf(store), attachments), options);
+  const { pods, networkPolicies } = storeOf([...threeByThree(), DENY]);
+  const pod = pods.get("x/a");
+  assert.ok(pod !== undefined);
+  const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(1), options });
+  node.apply({ type: "attached", attachment: attachmentOf(pod, [addressOf("x/a")]) });
+  node.apply({ type: "attached", attachment: attachmentOf({ ...pod, name: "closed" }, [CLOSED]) });
+  node.change(...[...pods.values(), ...networkPolicies.values()].map((object) => set(object)));
   const verdictOf = node.component.flowEvaluator(() => new Set([parseAddress(NODE)]));
   node.stop();
   return (source, destination) =>
