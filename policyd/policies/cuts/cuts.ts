@@ -56,10 +56,7 @@ export interface CutsStatus {
   readonly settled: number;
   /** Connections that are answered with resets now. */
   readonly reset: number;
-  /** The number of walks through the kernel's connections. */
-  readonly rounds: number;
   readonly failures: number;
-  readonly lastError: string | undefined;
 }
 
 /** When, after a round, the same flows are checked again: by then a packet that met the old rules has passed. */
@@ -99,7 +96,7 @@ export class Cuts implements PolicyFollower {
   #pause: Pause = { others: 0, again: 0 };
   #retry = FIRST_RETRY;
   #isOpening = false;
-  #counts = { cut: 0, restored: 0, rounds: 0, failures: 0 };
+  #counts = { cut: 0, restored: 0, failures: 0 };
   #lastError: string | undefined;
   #nodeAddresses: ReadonlySet<Address> = new Set();
   readonly #evaluate: FlowEvaluator;
@@ -169,7 +166,7 @@ export class Cuts implements PolicyFollower {
   }
 
   status(): CutsStatus {
-    return { ...this.#counts, settled: this.#settled.size, reset: this.#reset.size, lastError: this.#lastError };
+    return { ...this.#counts, settled: this.#settled.size, reset: this.#reset.size };
   }
 
   problems(): readonly string[] {
@@ -245,7 +242,6 @@ export class Cuts implements PolicyFollower {
       changed: (change, outcome) => this.#changed(change, outcome),
     });
     if (isWhole) for (const set of [this.#settled, this.#reset]) set.endWalk();
-    this.#counts.rounds++;
     const [cut, restored] = [this.#counts.cut - before.cut, this.#counts.restored - before.restored];
     if (cut + restored > 0) logger.info("live connections follow changed policies", { cut, restored });
   }
