@@ -16,7 +16,7 @@ export interface AddressedFlow {
 /** The outcome for a packet. */
 export interface Fate {
   readonly isPassed: boolean;
-  /** Whether the nodes' daemons would leave its connection alone if it existed. */
+  /** Whether the nodes' daemons would let its connection pass if it existed. */
   readonly isKept: boolean;
   /** The directions in which policies in shadow would have dropped it. */
   readonly wouldDrop: ReadonlySet<Direction>;
