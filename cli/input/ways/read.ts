@@ -5,7 +5,6 @@ import { expectName, expectPort } from "../../../objects/name.ts";
 import { Reader } from "../../../objects/gate/reader.ts";
 import type { FieldPath } from "../../../objects/yaml/documents.ts";
 import { textAt } from "../raw.ts";
-import { hostsOf, ingressRequest, OTHER_REQUESTS, routeRequests } from "./requests.ts";
 import type { Backend, Listener, Parent, Route, WayObject } from "./way_object.ts";
 
 const GATEWAYS = "gateway.networking.k8s.io";
@@ -78,15 +77,11 @@ function readIngress(object: Reader, source: unknown): WayObject {
     const rule = new Reader(value, field);
     return rule.object("http").all("paths", (one, at, j) => {
       const path = new Reader(one, at);
-      return ingressBackend(path.object("backend"), namespace, {
-        requests: [ingressRequest(rule, path)],
-        path: ["spec", "rules", i, "http", "paths", j],
-      });
+      return ingressBackend(path.object("backend"), namespace, ["spec", "rules", i, "http", "paths", j]);
     });
   });
-  const others = { requests: [OTHER_REQUESTS], path: ["spec", "defaultBackend"] };
   const backends = [
-    byDefault === undefined ? undefined : ingressBackend(byDefault, namespace, others),
+    byDefault === undefined ? undefined : ingressBackend(byDefault, namespace, ["spec", "defaultBackend"]),
     ...rules.flat(),
   ].filter((one) => one !== undefined);
   const className =
@@ -95,11 +90,7 @@ function readIngress(object: Reader, source: unknown): WayObject {
 }
 
 /** Reads a backend. @returns undefined for a resource instead of a Service, such as a bucket */
-function ingressBackend(
-  backend: Reader,
-  namespace: string,
-  asked: Pick<Backend, "requests" | "path">,
-): Backend | undefined {
+function ingressBackend(backend: Reader, namespace: string, path: FieldPath): Backend | undefined {
   const service = backend.optionalObject("service");
   if (service === undefined) return undefined;
   const port = service.object("port");
@@ -109,7 +100,7 @@ function ingressBackend(
     service: expectName(service.get("name"), service.path("name")),
     // The API server treats zero as absent.
     port: number ? number : port.string("name"),
-    ...asked,
+    path,
   };
 }
 
@@ -166,19 +157,15 @@ function readRoute(object: Reader, kind: Route["kind"]): WayObject {
       port: parent.optionalInteger("port", 1, 65_535),
     };
   });
-  const hosts = hostsOf(spec);
   const backends = spec.all("rules", (value, field, i) => {
     const rule = new Reader(value, field);
-    const requests = routeRequests(rule, hosts);
     const path: FieldPath = ["spec", "rules", i];
     const mirrors = rule.all("filters", (filter, at, j) => {
       const mirror = new Reader(filter, at).object("requestMirror").optionalObject("backendRef");
-      return mirror === undefined
-        ? undefined
-        : routeBackend(mirror, namespace, { requests, path: [...path, "filters", j] });
+      return mirror === undefined ? undefined : routeBackend(mirror, namespace, [...path, "filters", j]);
     });
     const own = rule.all("backendRefs", (one, at, j) =>
-      routeBackend(new Reader(one, at), namespace, { requests, path: [...path, "backendRefs", j] }),
+      routeBackend(new Reader(one, at), namespace, [...path, "backendRefs", j]),
     );
     return [...own, ...mirrors];
   });
@@ -192,11 +179,7 @@ function readRoute(object: Reader, kind: Route["kind"]): WayObject {
 }
 
 /** Reads a backend. @returns undefined for other kinds than Services, and for a Service that gets no requests */
-function routeBackend(
-  backend: Reader,
-  namespace: string,
-  asked: Pick<Backend, "requests" | "path">,
-): Backend | undefined {
+function routeBackend(backend: Reader, namespace: string, path: FieldPath): Backend | undefined {
   const isService =
     (backend.optionalString("group") ?? "") === "" && (backend.optionalString("kind") ?? "Service") === "Service";
   if (!isService || backend.optionalInteger("weight", 0, 1_000_000) === 0) return undefined;
@@ -204,7 +187,7 @@ function routeBackend(
     namespace: backend.optionalString("namespace") ?? namespace,
     service: backend.string("name"),
     port: backend.optionalInteger("port", 1, 65_535),
-    ...asked,
+    path,
   };
 }
 

@@ -20,8 +20,6 @@ export interface Backend {
   readonly service: string;
   /** The port's number or, for an Ingress, its name in the Service; undefined where a route omits it. */
   readonly port: number | string | undefined;
-  /** The requests that are forwarded to it, as texts: `shop.example/cart`. */
-  readonly requests: readonly string[];
   readonly path: FieldPath;
 }
 

@@ -13,8 +13,7 @@ import { diffPolicies, type PolicyDiff } from "./diff.ts";
 import type { End, Sides } from "./end_class.ts";
 import { mergeAlike } from "./merge.ts";
 import type { DiffReport } from "./print.ts";
-import { wayChanges } from "./ways/change.ts";
-import { givenOnSides, type WaySide, waySideOf, type WaySides } from "./ways/side.ts";
+import { givenOnSides, wayChanges, type WaySide, waySideOf } from "./ways.ts";
 import { type Locations, locator, witnessOf } from "./witness.ts";
 
 /** The objects of one side, as they were read. */
@@ -38,7 +37,7 @@ export interface Comparison {
   readonly standIns: StandIns;
   /** Without the stand-ins. */
   readonly sides: Sides;
-  readonly ways: WaySides;
+  readonly ways: Readonly<Record<keyof Sides, WaySide>>;
   readonly locations: Locations;
   readonly diff: PolicyDiff & Pick<DiffReport, "ways">;
 }
@@ -58,11 +57,11 @@ export function compareSides(
   const given = givenOnSides(controllers, sides);
   const waysOf = (side: keyof Sides): WaySide => {
     const { wayObjects, manifests, wayManifests = manifests } = read[side];
-    return waySideOf({ wayObjects, manifests: wayManifests, index: sides[side], options, given });
+    return waySideOf({ wayObjects, manifests: wayManifests, index: sides[side], options, given, by });
   };
   const ways = { before: waysOf("before"), after: waysOf("after") };
   const locations = { before: locator(read.before.manifests), after: locator(read.after.manifests) };
-  const diff = { ...diffPolicies(whole, by, standIns.names), ways: wayChanges(ways, locations, by) };
+  const diff = { ...diffPolicies(whole, by, standIns.names), ways: wayChanges(ways.before, ways.after) };
   return { whole, standIns, sides, ways, locations, diff };
 }
 

@@ -5,8 +5,7 @@ import type { Edge, Graph } from "../../output/graph.ts";
 import type { Style } from "../../style.ts";
 import type { OneSided } from "./end_class.ts";
 import { EFFECTS, type PairChange } from "./pair_change.ts";
-import type { WayChange } from "./ways/change.ts";
-import { wayInWords, wayObject } from "./ways/print.ts";
+import { type WayChange, wayInWords, wayObject } from "./ways.ts";
 import type { Witness } from "./witness.ts";
 import { exampleText, reasonLines, type InWords } from "./witness_text.ts";
 

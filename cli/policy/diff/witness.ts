@@ -25,7 +25,7 @@ export interface Witness {
   readonly ends: readonly WitnessEnd[];
 }
 
-export interface WitnessEnd {
+interface WitnessEnd {
   readonly direction: Direction;
   readonly before: Reason;
   readonly after: Reason;
@@ -110,7 +110,7 @@ export function witnessOf(sides: Sides, locations: Locations, change: PairChange
 }
 
 /** Returns the ends at which the verdict changes. */
-export function changedEnds(
+function changedEnds(
   { before, after }: Readonly<Record<keyof Sides, PolicyVerdict | undefined>>,
   locations: Locations,
 ): readonly WitnessEnd[] {
@@ -128,7 +128,7 @@ export function changedEnds(
  *
  * @param text says for the other side what is absent there
  */
-export function oneSidedEnds(
+function oneSidedEnds(
   verdict: PolicyVerdict | undefined,
   side: keyof Sides,
   locate: Locate,
@@ -165,7 +165,7 @@ function namedPorts({ pods }: PolicyIndex, end: FlowEnd): readonly number[] {
 }
 
 /** Returns an end as text: `shop/web-0`, `node/worker-1`, `203.0.113.1`. */
-export function endText(end: FlowEnd): string {
+function endText(end: FlowEnd): string {
   switch (end.type) {
     case "pod":
       return end.key;

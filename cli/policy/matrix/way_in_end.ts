@@ -4,6 +4,7 @@ import { type Cluster, clusterOf } from "../../cluster/cluster.ts";
 import { type ServiceObjects, serviceObjects } from "../../cluster/service_objects.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import type { PlacedWayObject } from "../../input/ways/way_object.ts";
+import type { EndpointOf } from "../../ways_in/backend_pods.ts";
 import type { GivenController } from "../../ways_in/controller_option.ts";
 import { type Doors, doorsOf } from "../../ways_in/doors.ts";
 import { type WayIn, waysInto } from "../../ways_in/ways_in.ts";
@@ -50,18 +51,16 @@ export function wayInEnds(ways: readonly WayIn[], cluster: Cluster, services: Se
   const groups = [...Map.groupBy(ways, ({ through }) => through)].sort(([a], [b]) => (a < b ? -1 : 1));
   return groups.map(([through, own]): MatrixEnd => {
     const controllers = [...new Map(own.flatMap((way) => way.controllers.map((pod) => [pod.key, pod]))).values()];
-    const ports = new Map<string, Set<number>>();
-    for (const { pod, port } of own.flatMap(({ backends }) => backends.flatMap(({ endpoints }) => endpoints))) {
-      ports.set(pod.key, (ports.get(pod.key) ?? new Set<number>()).add(port));
-    }
-    const wayIn = {
-      ways: own,
-      controllers,
-      doors: doorsOf(cluster, services, controllers),
-      ports: new Map([...ports].map(([key, numbers]) => [key, tcp([...numbers])])),
-    };
+    const ports = portsOf(own.flatMap(({ backends }) => backends.flatMap(({ endpoints }) => endpoints)));
+    const wayIn = { ways: own, controllers, doors: doorsOf(cluster, services, controllers), ports };
     return { name: `${OUTSIDE} through ${through}`, kind: "way in", pods: [], regions: [], wayIn };
   });
+}
+
+/** Returns the ports of pods to which requests are forwarded, by the pods' keys. */
+export function portsOf(endpoints: readonly EndpointOf[]): WayInGroup["ports"] {
+  const byPod = Map.groupBy(endpoints, ({ pod }) => pod.key);
+  return new Map([...byPod].map(([key, some]) => [key, tcp([...new Set(some.map(({ port }) => port))])]));
 }
 
 /**

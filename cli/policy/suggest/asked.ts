@@ -2,19 +2,18 @@ import { familyOf } from "../../../kernel/ip/address.ts";
 import { EVERY_ADDRESS } from "../../../kernel/ip/special.ts";
 import { PROTOCOLS } from "../../../objects/protocol.ts";
 import type { Pod, Protocol, Service } from "../../../objects/model.ts";
-import { shortList } from "../../../objects/printable.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
 import type { ServiceObjects } from "../../cluster/service_objects.ts";
 import { endpointsAt } from "../../ways_in/backend_pods.ts";
 import { doorsOf, isReachedFromOutside } from "../../ways_in/doors.ts";
-import type { UnevaluatedBackend, WaysIn } from "../../ways_in/ways_in.ts";
+import type { WaysIn } from "../../ways_in/ways_in.ts";
 import type { Connection } from "../live/connection.ts";
 import { type OutsideRegion, outsideRegions } from "../outside_region.ts";
 
 /** A connection that has to stay possible, seen or not, because an object asks for it. */
 export interface AskedConnection {
   readonly connection: Connection;
-  /** `Ingress shop/web for shop.example/cart, through IngressClass nginx`. */
+  /** `Ingress shop/web, through IngressClass nginx`. */
   readonly by: string;
 }
 
@@ -25,9 +24,6 @@ interface OpenPort {
   readonly port: number;
   readonly by: string;
 }
-
-/** The most requests that are named for one object. */
-const MOST_REQUESTS = 3;
 
 /**
  * Returns connections that represent the ways into a namespace: from a controller's pods to the pods that its Ingresses
@@ -42,7 +38,7 @@ export function askedConnections(
 ): readonly AskedConnection[] {
   const onward = ways.flatMap(({ name, through, controllers, backends }) =>
     backends.flatMap((backend) => {
-      const by = askingText(name, backend, through);
+      const by = askingText(name, through);
       const pairs = backend.endpoints.flatMap((endpoint) => controllers.map((from) => ({ from, ...endpoint })));
       return pairs
         .filter(({ from, pod }) => from.namespace === namespace || pod.namespace === namespace)
@@ -57,20 +53,19 @@ export function askedConnections(
     ...ofServices(services, cluster),
     ...[...groups].flatMap(([through, [way]]) => doors(cluster, services, way?.controllers ?? [], through)),
     ...unevaluated.flatMap(({ name, through = "", backends, isFromOutside }) =>
-      isFromOutside ? backends.flatMap((backend) => ofBackend(name, backend, through)) : [],
+      isFromOutside
+        ? backends
+            .flatMap(({ endpoints }) => endpoints)
+            .map(({ pod, port }): OpenPort => ({ pod, protocol: "TCP", port, by: askingText(name, through) }))
+        : [],
     ),
   ].filter(({ pod }) => pod.namespace === namespace);
   const regions = fromOutside.length === 0 ? [] : outsideRegions([cluster.index]);
   return [...onward, ...fromOutside.flatMap((open) => fromRegions(regions, open))];
 }
 
-function askingText(name: string, { requests }: Pick<UnevaluatedBackend, "requests">, through: string): string {
-  return `${name} for ${shortList(requests, MOST_REQUESTS)}, through ${through}`;
-}
-
-function ofBackend(name: string, backend: UnevaluatedBackend, through: string): readonly OpenPort[] {
-  const by = askingText(name, backend, through);
-  return backend.endpoints.map(({ pod, port }) => ({ pod, protocol: "TCP", port, by }));
+function askingText(name: string, through: string): string {
+  return `${name}, through ${through}`;
 }
 
 /** Returns the ports at which a controller's pods are reached from outside. */

@@ -5,7 +5,7 @@ import { FROM_EDGE, ingress, NGINX, pathTo, waysInOf, WEB } from "../../../../su
 
 const INGRESS = ingress("web", `ingressClassName: nginx, rules: [${pathTo("web", "name: http")}]`);
 const BASE = NGINX + WEB + INGRESS;
-const FOR_INGRESS = "asked for by Ingress shop/web for */, through IngressClass nginx";
+const FOR_INGRESS = "asked for by Ingress shop/web, through IngressClass nginx";
 
 /** Returns a line of conntrack for a connection of TCP. */
 const entry = (source: string, destination: string, port: number): string =>
@@ -95,7 +95,7 @@ describe("cli/policy/suggest: ways in", () => {
     assert.match(closed.out, /^ {2}ingress: \[\]$/m);
     assert.match(
       closed.err,
-      /^note: Ingress shop\/web for \*\/, through IngressClass nginx: policies that are there close it$/m,
+      /^note: Ingress shop\/web, through IngressClass nginx: policies that are there close it$/m,
     );
   });
 });

@@ -1,0 +1,197 @@
+import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
+import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
+import { shortList } from "../../../objects/printable.ts";
+import { clusterOf } from "../../cluster/cluster.ts";
+import { type Grouping, groupName } from "../../cluster/group.ts";
+import { serviceObjects } from "../../cluster/service_objects.ts";
+import type { Manifest } from "../../input/manifests.ts";
+import type { PlacedWayObject } from "../../input/ways/way_object.ts";
+import type { EndpointOf } from "../../ways_in/backend_pods.ts";
+import { type GivenController, givenControllers, runningOf } from "../../ways_in/controller_option.ts";
+import { type UnevaluatedWay, waysInto } from "../../ways_in/ways_in.ts";
+import { connectionText, difference, intersection, isEmpty, NOTHING, union } from "../connections/connection_set.ts";
+import { type Connections, PodConnections } from "../connections/pod_connections.ts";
+import { OutsideConnections, regionsFor } from "../matrix/outside.ts";
+import { connectionsIn, portsOf, wayInEnds } from "../matrix/way_in_end.ts";
+import type { Sides } from "./end_class.ts";
+import { type ChangeType, EFFECTS } from "./pair_change.ts";
+import { placeText } from "./witness.ts";
+import type { InWords } from "./witness_text.ts";
+
+/** The objects of one side by which connections come in, and those that policies are about. */
+interface WayObjects {
+  readonly wayObjects: readonly PlacedWayObject[];
+  readonly manifests: readonly Manifest[];
+  readonly index: PolicyIndex;
+  readonly options: Partial<PolicyOptions>;
+  /** The controllers' pods that the command line names. */
+  readonly given: readonly GivenController[];
+  readonly by: Grouping;
+}
+
+/** The way by which one object leads connections from outside to one port of a Service. */
+interface Way {
+  /** `Ingress shop/web`. */
+  readonly name: string;
+  /** `IngressClass nginx`; undefined where the reason why the way is not judged does not depend on it. */
+  readonly through: string | undefined;
+  /** `shop/web`. */
+  readonly service: string;
+  readonly port: number | string | undefined;
+  readonly file: string;
+  readonly line: number;
+  /** The pods of the Service by their groups; empty where they are not known. */
+  readonly to: readonly string[];
+  /** What policies let in, or why that is not judged. */
+  readonly open: Connections | string;
+}
+
+/** The ways of one side. */
+export interface WaySide {
+  readonly ways: readonly Way[];
+  /** Why some are not judged, a line each. */
+  readonly doubts: readonly string[];
+}
+
+/** Returns the ways of one side, with what policies let in by each. */
+export function waySideOf({ wayObjects, manifests, index, options, given, by }: WayObjects): WaySide {
+  // Other indexes are built only if there is a way in at all.
+  if (wayObjects.length === 0) return { ways: [], doubts: [] };
+  const cluster = clusterOf(manifests, options);
+  const services = serviceObjects(cluster);
+  const { ways, unevaluated, doubts } = waysInto(wayObjects, cluster, services, given);
+  const groups = new Map(
+    wayInEnds(ways, cluster, services).flatMap(({ wayIn }) => wayIn?.ways.map((way) => [way, wayIn] as const) ?? []),
+  );
+  const connections = new PodConnections(index);
+  const reached = new OutsideConnections(connections, "from outside");
+  const judged = ways.flatMap((way) => {
+    const group = groups.get(way);
+    if (group === undefined) return [];
+    const outside = { regions: regionsFor(index, group.controllers), reached };
+    return ofServices(way, by, (endpoints) => {
+      const own = { ...group, controllers: way.controllers, ports: portsOf(endpoints) };
+      const pods = new Map(endpoints.map(({ pod }) => [pod.key, pod]));
+      return connectionsIn(own, [...pods.values()], connections, outside) ?? CLOSED;
+    });
+  });
+  const others = unevaluated.flatMap((way) => ofServices(way, by, () => way.why));
+  return { ways: [...judged, ...others], doubts };
+}
+
+const CLOSED: Connections = Object.freeze({ some: NOTHING, every: NOTHING });
+
+/** Returns a way for each port of a Service: several paths may lead to one. */
+function ofServices(
+  { name, through, placed, backends }: Pick<UnevaluatedWay, "name" | "through" | "placed" | "backends">,
+  by: Grouping,
+  openOf: (endpoints: readonly EndpointOf[]) => Way["open"],
+): readonly Way[] {
+  const byPort = Map.groupBy(backends, ({ namespace, service, port }) => `${namespace}/${service}:${port ?? ""}`);
+  return [...byPort.values()].flatMap(([first]) => {
+    if (first === undefined) return [];
+    const { namespace, service, port, endpoints, path } = first;
+    const to = [...new Set(endpoints.map(({ pod }) => groupName(pod, by)))].sort();
+    const place = { file: placed.file, line: placed.lineOf(path) };
+    const open = openOf(endpoints);
+    return [{ name, through, service: `${namespace}/${service}`, port, ...place, to, open }];
+  });
+}
+
+/** Reads the option about controllers, whose pods may be on one side only. @throws DrawbridgeError as givenControllers */
+export function givenOnSides(texts: readonly string[], { before, after }: Sides): readonly GivenController[] {
+  const pods = [before, after].flatMap((index) => [...index.pods.values()].map(({ pod }) => pod));
+  return givenControllers(texts, runningOf(pods));
+}
+
+/** A way in that opens or closes, or that one side has and nobody can judge. */
+export interface WayChange extends Omit<Way, "open"> {
+  readonly type: ChangeType;
+  /** Such as `8080/TCP`; empty where the way is not judged. */
+  readonly connections: string;
+  /** Whether it is open in some cases and not in others, on the side on which it is more open. */
+  readonly isPartly: boolean;
+  /** Why a side is not judged. */
+  readonly why: string | undefined;
+}
+
+/** Returns the ways in that differ between two sides, by their names. */
+export function wayChanges({ ways: before }: WaySide, { ways: after }: WaySide): readonly WayChange[] {
+  const pairs = before.flatMap((old): readonly (readonly [Way | undefined, Way | undefined])[] => {
+    const same = after.filter((one) => isSame(one, old));
+    return same.length === 0 ? [[old, undefined]] : same.map((one) => [old, one]);
+  });
+  const young = after.filter((one) => !before.some((old) => isSame(one, old)));
+  const changes = [...pairs, ...young.map((one) => [undefined, one] as const)].flatMap(([a, b]) => changesOf(a, b));
+  return changes.sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1));
+}
+
+/** Returns whether two ways lead by one object to one port, and by one class or Gateway where both are known. */
+function isSame(one: Way, other: Way): boolean {
+  const isThrough = one.through === undefined || other.through === undefined || one.through === other.through;
+  return isThrough && one.name === other.name && one.service === other.service && one.port === other.port;
+}
+
+function orderOf({ name, through, service, port, type }: WayChange): string {
+  return [name, through ?? "", service, port ?? "", type].join("\n");
+}
+
+/** Returns how a way differs; undefined stands for a side without it. */
+function changesOf(before: Way | undefined, after: Way | undefined): readonly WayChange[] {
+  const [was, is] = [before?.open ?? CLOSED, after?.open ?? CLOSED];
+  const why = [was, is].find((open) => typeof open === "string");
+  const [old, young] = [was, is].map((open) => (typeof open === "string" ? CLOSED : open));
+  const sides = [
+    { type: "removed", way: before ?? after, more: old ?? CLOSED, less: young ?? CLOSED },
+    { type: "added", way: after ?? before, more: young ?? CLOSED, less: old ?? CLOSED },
+  ] as const;
+  return sides.flatMap(({ type, way, more, less }): readonly WayChange[] => {
+    if (way === undefined) return [];
+    const lost = union(difference(more.some, less.some), difference(more.every, less.every));
+    const isOnlyHere = (type === "removed" ? after : before) === undefined;
+    if (isEmpty(lost) && (why === undefined || !isOnlyHere)) return [];
+    // What closes in some cases only is still open in others.
+    const isPartly = !isEmpty(
+      type === "removed" && !isOnlyHere ? intersection(lost, less.some) : difference(lost, more.every),
+    );
+    // A side on which it is not judged may not say through whom it comes, and to which pods.
+    const { open: _, ...one } = typeof after?.open === "string" ? (before ?? after) : (after ?? way);
+    return [{ ...one, type, connections: isEmpty(lost) ? "" : connectionText(lost), isPartly, why }];
+  });
+}
+
+/** The most names of a list that are shown to people. */
+const MOST_NAMES = 8;
+
+/** Returns a way in words: its object with file and line, and what opens or closes by it. */
+export function wayInWords(way: WayChange): InWords {
+  const { type, name, file, line, through, service, port, connections, isPartly, why } = way;
+  const serviceText = `Service ${service}${port === undefined ? "" : ` port ${port}`}`;
+  const to = way.to.length > 0 ? way.to : [serviceText];
+  // Nothing is opened or closed by a way that is not judged.
+  const isOpen = connections !== "";
+  const effect = isOpen ? `${connections.replaceAll(",", ", ")}${isPartly ? " (some)" : ""}` : "not judged";
+  return {
+    type,
+    word: isOpen ? EFFECTS[type] : type,
+    head: `way in by ${placeText({ name, file, line })} -> ${shortList(to, MOST_NAMES)}: ${effect}`,
+    lines: [`through ${through ?? "its class or Gateway"} to ${serviceText}`, ...(why === undefined ? [] : [why])],
+    from: [`outside through ${through ?? name}`],
+    to,
+    connections: effect,
+    label: isOpen ? `${effect} by ${name}` : undefined,
+  };
+}
+
+/** Returns the object that docs/cli.md describes. */
+export function wayObject({ type, through, port, connections, isPartly, why, ...way }: WayChange): object {
+  return {
+    change: type,
+    ...way,
+    through: through ?? null,
+    port: port ?? null,
+    connections: connections === "" ? [] : connections.split(","),
+    partly: isPartly,
+    ...(why === undefined ? {} : { notJudged: why }),
+  };
+}
