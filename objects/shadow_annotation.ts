@@ -1,4 +1,4 @@
-import type { ClusterObject, NetworkPolicy } from "./model.ts";
+import type { NetworkPolicy } from "./model.ts";
 
 /** The annotation of a NetworkPolicy that with "true" is counted and logged, and not enforced. */
 export const SHADOW_ANNOTATION = "drawbridge.dev/shadow";
@@ -6,13 +6,6 @@ export const SHADOW_ANNOTATION = "drawbridge.dev/shadow";
 /** Whether a policy is in shadow. Any other value than "true" leaves it in force: a typo must not open pods. */
 export function isShadow({ annotations }: Pick<NetworkPolicy, "annotations">): boolean {
   return annotations[SHADOW_ANNOTATION] === "true";
-}
-
-/** Returns a policy without the annotation, and any other object unchanged. */
-export function inForce(object: ClusterObject): ClusterObject {
-  if (object.kind !== "NetworkPolicy" || !isShadow(object)) return object;
-  const { [SHADOW_ANNOTATION]: _, ...annotations } = object.annotations;
-  return Object.freeze({ ...object, annotations: Object.freeze(annotations) });
 }
 
 /** Returns why the annotation has no effect, in words; undefined where it has one or is absent. */

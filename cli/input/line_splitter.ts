@@ -1,13 +1,7 @@
 /** Splits a text that arrives in chunks of bytes into its lines. */
 export class LineSplitter {
-  readonly #separator: string | RegExp;
   readonly #decoder = new TextDecoder();
   #begun = "";
-
-  /** @param separator the end of a line, within one chunk */
-  constructor(separator: string | RegExp = "\n") {
-    this.#separator = separator;
-  }
 
   /** The number of characters of the line whose end has not arrived. */
   get pending(): number {
@@ -16,7 +10,7 @@ export class LineSplitter {
 
   /** Yields the lines that end in this chunk, without their line ends. */
   *push(chunk: Uint8Array): Generator<string> {
-    const [first = "", ...rest] = this.#decoder.decode(chunk, { stream: true }).split(this.#separator);
+    const [first = "", ...rest] = this.#decoder.decode(chunk, { stream: true }).split("\n");
     this.#begun += first;
     for (const next of rest) {
       const line = this.#begun;

@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
 import { withConfiguration, withInput } from "../../input/options.ts";
 import { withShown } from "../../input/shown.ts";
 import type { Run } from "../../io.ts";
@@ -12,20 +12,10 @@ export function coverageCommand(run: Run): Command {
     .description(
       "the pods that no policy selects, the namespaces that are open by default, and what the outside reaches",
     )
-    .addOption(
-      new Option("--min <percent>", "exit with 1 where policies select fewer of the pods for ingress")
-        .argParser(readPercent)
-        .default(0),
-    )
     .addOption(new Option("-o, --output <format>", "how to print it").choices(COVERAGE_FORMATS).default("table"))
-    .addHelpText("after", "\nExample:\n  drawbridge policy coverage -f manifests/ -R -o line --min 100\n")
+    .addHelpText("after", "\nExample:\n  drawbridge policy coverage -f manifests/ -R -o line\n")
     .action(async (options: unknown) => {
       const { runCoverage } = await import("./run.ts");
       run.end(await runCoverage(run.io, options));
     });
-}
-
-function readPercent(text: string): number {
-  if (/^\d{1,2}$|^100$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("expected a number from 0 to 100.");
 }

@@ -5,7 +5,7 @@ import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 import { SEVERITIES } from "./finding.ts";
 
-export const LINT_FORMATS = ["table", "wide", "json", "sarif"] as const;
+export const LINT_FORMATS = ["table", "json", "sarif"] as const;
 
 /** Returns the command `policy lint`, which finds what policies and Services probably do not mean. */
 export function lintCommand(run: Run): Command {

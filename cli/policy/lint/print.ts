@@ -17,22 +17,6 @@ export function* lintTable(findings: readonly Finding[], columns: number, style:
   yield `${countText(findings)}\n`;
 }
 
-/** Yields the findings, each in one line. */
-export function* lintWide(findings: readonly Finding[], columns: number, style: Style): Generator<string> {
-  const rows = findings.map(({ severity, id, place, message, fix }) => [
-    coloured(severity, style),
-    placeText(place),
-    id,
-    printable(place.object) || "-",
-    printable(message),
-    printable(fix),
-  ]);
-  if (rows.length > 0)
-    yield `${formatTable(["severity", "where", "rule", "object", "finding", "fix"], rows, columns)}\n`;
-  yield* replacements(findings);
-  yield `${countText(findings)}\n`;
-}
-
 /** A list of `{id, severity, object, file, line, message, fix, documentation}`, and `replacement` if there is one. */
 export function lintJson(findings: readonly Finding[], page?: string): string {
   const list = findings.map(({ id, severity, place: { object, file, line }, message, fix, replacement }) => ({

@@ -16,7 +16,7 @@ import { lintIn } from "./lint.ts";
 import { lintContext } from "./context.ts";
 import { frozenLabels } from "../../../objects/name.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
-import { lintJson, lintTable, lintWide, rulesTable } from "./print.ts";
+import { lintJson, lintTable, rulesTable } from "./print.ts";
 import { RULES } from "./rules.ts";
 import { lintSarif } from "./sarif.ts";
 import { tellUnjudged } from "../../ways_in/ways_in.ts";
@@ -94,8 +94,6 @@ function printed(
   switch (form.output) {
     case "table":
       return lintTable(findings, out.columns, styleOf(out));
-    case "wide":
-      return lintWide(findings, out.columns, styleOf(out));
     case "json":
       return [lintJson(findings, form.documentation)];
     case "sarif":

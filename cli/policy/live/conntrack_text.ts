@@ -12,7 +12,7 @@ export interface ReadConnections {
 
 /** More than the largest default table of nodes has, 262,144 entries. */
 const MOST_CONNECTIONS = 1_000_000;
-/** An entry has about 300 characters, in XML about 900. */
+/** An entry has about 300 characters. */
 const LONGEST_LINE = 16_384;
 const PROTOCOLS: ReadonlyMap<string, Connection["protocol"]> = new Map([
   ["tcp", "TCP"],
@@ -26,7 +26,7 @@ const PROTOCOLS: ReadonlyMap<string, Connection["protocol"]> = new Map([
 const OTHER = "other protocol";
 
 /**
- * Reads the output of `conntrack -L`, also with `-o extended` or `-o xml`, and /proc/net/nf_conntrack.
+ * Reads the output of `conntrack -L`, also with `-o extended`, and /proc/net/nf_conntrack.
  *
  * @param chunks the text in pieces, so that a file is never in memory as a whole
  * @param name the file's name in messages
@@ -43,28 +43,18 @@ export function readConntrack(
   let number = 0;
   for (const line of linesOf(chunks, name)) {
     number++;
-    for (const entry of entriesIn(line)) {
-      const read = entry.startsWith("<") ? readXml(entry) : readPlain(entry);
-      if (read === undefined) throw refusal(name, number, "expected an entry as conntrack -L prints it");
-      if (read === OTHER) others++;
-      else found.set(connectionKey(read), read);
-      if (found.size > most) throw refusal(name, number, `expected at most ${most} connections`);
-    }
+    if (line.trim() === "" || line.startsWith("conntrack v")) continue;
+    const read = readEntry(line);
+    if (read === undefined) throw refusal(name, number, "expected an entry as conntrack -L prints it");
+    if (read === OTHER) others++;
+    else found.set(connectionKey(read), read);
+    if (found.size > most) throw refusal(name, number, `expected at most ${most} connections`);
   }
   return { connections: [...found.values()], others };
 }
 
-/** Returns the entries of a line: one, or the flows of XML; none for the program's remark and other XML. */
-function entriesIn(line: string): readonly string[] {
-  const text = line.trim();
-  if (text === "" || text.startsWith("conntrack v")) return [];
-  const flows = text.match(/<flow[ >].*?<\/flow>/g) ?? [];
-  const isFrame = text.startsWith("<?xml") || text.startsWith("<conntrack>") || text.startsWith("</conntrack>");
-  return flows.length > 0 || isFrame ? flows : [text];
-}
-
 function* linesOf(chunks: Iterable<Uint8Array>, name: string): Generator<string> {
-  const splitter = new LineSplitter(/\n|(?<=<\/flow>)/);
+  const splitter = new LineSplitter();
   let number = 1;
   for (const chunk of chunks) {
     for (const line of splitter.push(chunk)) {
@@ -77,8 +67,8 @@ function* linesOf(chunks: Iterable<Uint8Array>, name: string): Generator<string>
 }
 
 /** `ipv4 2 tcp 6 431999 ESTABLISHED src=… dst=… sport=… dport=… src=… [ASSURED] …`; the first two may be missing. */
-function readPlain(line: string): Connection | typeof OTHER | undefined {
-  const words = line.split(/\s+/);
+function readEntry(line: string): Connection | typeof OTHER | undefined {
+  const words = line.trim().split(/\s+/);
   const [protocol, protocolNumber] = /^ipv[46]$/.test(words[0] ?? "") ? words.slice(2) : words;
   if (protocol === undefined || !/^\d+$/.test(protocolNumber ?? "")) return undefined;
   const values = { src: [] as string[], dst: [] as string[], sport: [] as string[], dport: [] as string[] };
@@ -87,32 +77,13 @@ function readPlain(line: string): Connection | typeof OTHER | undefined {
     const key = word.slice(0, Math.max(0, end));
     if (key === "src" || key === "dst" || key === "sport" || key === "dport") values[key].push(word.slice(end + 1));
   }
-  return asRead(connectionOf(protocol, values), words.some(isEndState));
-}
-
-/** `<flow><meta direction="original"><layer3 …><src>…</src><dst>…</dst></layer3><layer4 … protoname="tcp"><sport>…` */
-function readXml(text: string): Connection | typeof OTHER | undefined {
-  const [layer = ""] = /<layer4 [^>]*>/.exec(text) ?? [];
-  const protocol = /protoname="(?<name>[^"]*)"/.exec(layer)?.groups?.["name"];
-  if (protocol === undefined) return undefined;
-  const values = (tag: string): readonly string[] =>
-    [...text.matchAll(new RegExp(`<${tag}>([^<]*)</${tag}>`, "g"))].map(([, value = ""]) => value);
-  const read = connectionOf(protocol, {
-    src: values("src"),
-    dst: values("dst"),
-    sport: values("sport"),
-    dport: values("dport"),
-  });
-  return asRead(read, values("state").some(isEndState));
+  const read = connectionOf(protocol, values);
+  return typeof read === "object" && words.some(isEndState) ? { ...read, hasEnded: true } : read;
 }
 
 /** Returns whether a state of TCP says that both ends have closed, or that one has reset the connection. */
 function isEndState(word: string): boolean {
   return word === "TIME_WAIT" || word === "CLOSE";
-}
-
-function asRead<T>(read: Connection | T, hasEnded: boolean): Connection | T {
-  return hasEnded && typeof read === "object" && read !== null ? { ...read, hasEnded } : read;
 }
 
 /** Each has the value of the original direction, followed by that of the reply. */

@@ -18,7 +18,6 @@ export function matrixCommand(run: Run): Command {
     .addOption(new Option("--from <end>", `what these may reach: ${END_FORMS}`).argParser(readEnd))
     .addOption(new Option("--to <end>", "who may reach these").argParser(readEnd))
     .option("--allowed-only", "omit pairs between which nothing may be sent", false)
-    .option("--with-shadow", "as if the policies in shadow were in force", false)
     .addOption(new Option("-o, --output <format>", "how to print it").choices(MATRIX_FORMATS).default("table"))
     .addHelpText(
       "after",

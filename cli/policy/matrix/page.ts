@@ -4,7 +4,6 @@ import type { ServiceSettings } from "../../cluster/service_world.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
-import { inForce } from "../../../objects/shadow_annotation.ts";
 import { styleOf } from "../../style.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { ExplainContext, type WaysAsked } from "../explain/context.ts";
@@ -27,8 +26,6 @@ const MOST_PODS = 2;
 /** The objects and settings for explanations. */
 export interface ExplainedBy {
   readonly manifests: readonly Manifest[];
-  /** Whether policies in shadow count as in force. */
-  readonly withShadow: boolean;
   readonly options: Partial<PolicyOptions>;
   readonly settings: ServiceSettings;
   readonly waysIn: WaysAsked;
@@ -37,9 +34,7 @@ export interface ExplainedBy {
 /** Returns a page for a matrix: its cells as a heat map, each with the explanation of `policy explain`. */
 export function matrixPage(matrix: Matrix, asked: Asked, by: ExplainedBy): PageContent {
   const { sources, destinations } = matrix;
-  const { manifests, withShadow } = by;
-  const evaluated = withShadow ? manifests.map((one) => ({ ...one, object: inForce(one.object) })) : manifests;
-  const context = new ExplainContext(clusterOf(evaluated, by.options), by.settings, by.waysIn);
+  const context = new ExplainContext(clusterOf(by.manifests, by.options), by.settings, by.waysIn);
   const [rows, columns] = [sources, destinations].map((ends) => new Map(ends.map((end, number) => [end, number])));
   const textOf = cellText(asked.ports);
   const all = [...cellsOf(matrix, asked.isAllowedOnly, textOf)];

