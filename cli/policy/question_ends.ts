@@ -1,5 +1,4 @@
 import { buildPolicyIndex, type PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
-import type { PolicyOptions } from "../../objects/semantics/policies/objects.ts";
 import { storeOf } from "../cluster/policy_objects.ts";
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
@@ -8,13 +7,14 @@ import type { ClusterNetworkPolicy, ClusterObject, Labels, LabelSelector, Pod } 
 import { frozenLabels, nameLabel, NAMESPACE_NAME } from "../../objects/name.ts";
 import { selects } from "../../objects/semantics/policies/selector.ts";
 import { podsNamed } from "../cluster/named_pods.ts";
-import type { Cluster } from "../cluster/cluster.ts";
+import { type Cluster, clusterOf } from "../cluster/cluster.ts";
 import { type EndName, endNameOf, NEW_PODS } from "../cluster/end_name.ts";
 import { type End, findEnd, type Host, type HostsEnd } from "../cluster/find_end.ts";
 import type { Io } from "../io.ts";
-import type { ExplainContext } from "./explain/context.ts";
+import { ExplainContext } from "./explain/context.ts";
 import { outsideRegions, regionText } from "./outside_region.ts";
 import { namespacesOf, PolicyChange } from "./policy_change.ts";
+import type { PolicyInput } from "./policy_input.ts";
 import { NO_STAND_INS, type StandIns, standInsFor } from "./stand_ins.ts";
 
 const ALL: LabelSelector = Object.freeze({ matchLabels: frozenLabels([]), matchExpressions: [] });
@@ -28,11 +28,7 @@ type OpenEnd = Extract<EndName, { readonly type: "pods" | "new pods" }>;
  *
  * @param texts the ends
  */
-export function standInsForEnds(
-  objects: readonly ClusterObject[],
-  texts: readonly string[],
-  namespace: string,
-): StandIns {
+function standInsForEnds(objects: readonly ClusterObject[], texts: readonly string[], namespace: string): StandIns {
   const open = texts.flatMap((text) => openEnd(objects, endNameOf(text, namespace)) ?? []);
   if (open.length === 0) return NO_STAND_INS;
   const others = objects.filter(({ kind }) => kind !== "NetworkPolicy" && kind !== "ClusterNetworkPolicy");
@@ -72,12 +68,18 @@ export function tellOmitted({ isComplete }: NewPods, { err }: Io): void {
 }
 
 /** Returns the policies over some objects and {@link newPodsFor} them, and these new pods. */
-export function withNewPods(
-  objects: readonly ClusterObject[],
-  options: Partial<PolicyOptions>,
-): { readonly index: PolicyIndex; readonly young: NewPods } {
+export function withNewPods({ objects, options }: PolicyInput): {
+  readonly index: PolicyIndex;
+  readonly young: NewPods;
+} {
   const young = newPodsFor(objects);
   return { index: buildPolicyIndex(storeOf([...objects, ...young.objects]), options), young };
+}
+
+/** Returns what answers questions about some ends takes: the objects, with stand-ins for pods that are in no file. */
+export function explainContext(read: PolicyInput, ends: readonly string[]): ExplainContext {
+  const standIns = standInsForEnds(read.objects, ends, read.namespace);
+  return new ExplainContext(clusterOf(read.manifests, read.options, standIns), read);
 }
 
 /** Returns the ends of a question. @throws DrawbridgeError ERR_OBJECT for names that do not exist */

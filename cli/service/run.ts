@@ -40,7 +40,7 @@ export async function runServiceExplain(io: Io, options: unknown): Promise<ExitC
     throw new DrawbridgeError("ERR_CONFIGURATION", `--config: services: false; expected true: ${why}`);
   }
   const { manifests } = await loadManifests(io, input);
-  const context = new ExplainContext(clusterOf(manifests), settings);
+  const context = new ExplainContext(clusterOf(manifests), { settings });
   const { cluster, worlds } = context;
   const source = findEnd(cluster, endNameOf(from, namespace), new Map());
   if (source.type === "service") throw new RangeError("a Service is not a source");

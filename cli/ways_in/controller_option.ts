@@ -2,7 +2,6 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import * as v from "valibot";
 import type { ClusterObject, Pod } from "../../objects/model.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
-import type { Cluster } from "../cluster/cluster.ts";
 import { type Chosen, chosenPods } from "../cluster/named_pods.ts";
 import { endNameOf } from "../cluster/end_name.ts";
 
@@ -29,11 +28,6 @@ export function withControllers(command: Command): Command {
 function addController(text: string, before: readonly string[] = []): readonly string[] {
   if (/^(?:[a-z0-9.-]+=)?[a-z0-9-]+(?:\/[a-z0-9*.-]+){0,2}$/.test(text)) return [...before, text];
   throw new InvalidArgumentError("expected NS/NAME of a pod or workload, or CLASS=NS/NAME.");
-}
-
-/** Returns the pods that may belong to a controller. */
-export function runningPods({ store }: Cluster): readonly Pod[] {
-  return runningOf([...store.pods.values()]);
 }
 
 /** Returns the pods among some objects that have not finished. */

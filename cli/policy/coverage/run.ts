@@ -3,12 +3,9 @@ import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Pod } from "../../../objects/model.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
-import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
-import { loadManifests } from "../../input/load.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
 import type { Io } from "../../io.ts";
-import { controllerEntries, givenControllers, runningOf } from "../../ways_in/controller_option.ts";
+import { policyInputEntries, readPolicyInput } from "../policy_input.ts";
 import { formatTable } from "../../output/table.ts";
 import { counted } from "../../output/text.ts";
 import { cellText } from "../matrix/cell.ts";
@@ -21,9 +18,7 @@ import { type Coverage, coverageOf } from "./coverage.ts";
 import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({
-  ...inputEntries,
-  ...configurationEntries,
-  ...controllerEntries,
+  ...policyInputEntries,
   ...shownEntries,
   output: v.picklist(COVERAGE_FORMATS),
 });
@@ -34,14 +29,11 @@ const optionsSchema = v.object({
  * @throws DrawbridgeError as loadManifests, and ERR_INPUT without a pod that policies may select
  */
 export async function runCoverage(io: Io, options: unknown): Promise<ExitCode> {
-  const { output, config, ingressController, ...input } = v.parse(optionsSchema, options);
-  const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
-  const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
-  const objects = manifests.map(({ object }) => object);
-  const given = givenControllers(ingressController, runningOf(objects));
-  const { ends: waysIn, doubts } = wayInRows(manifests, wayObjects, policyOptions, given);
+  const { output, ...input } = v.parse(optionsSchema, options);
+  const read = await readPolicyInput(io, input);
+  const { ends: waysIn, doubts } = wayInRows(read);
   tellUnjudged(io, doubts);
-  const { index, young } = withNewPods(objects, policyOptions);
+  const { index, young } = withNewPods(read);
   const isShown = shownBy(input);
   const isCovered = (pod: Pod): boolean => !pod.hostNetwork && isShown(pod.namespace, pod.labels);
   const scope = { newPods: young.names, waysIn, isShown: isCovered };

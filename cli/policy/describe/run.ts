@@ -5,9 +5,6 @@ import { chosenPods } from "../../cluster/named_pods.ts";
 import { endNameOf } from "../../cluster/end_name.ts";
 import { groupName } from "../../cluster/group.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
-import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
-import { loadManifests, namespaceFor } from "../../input/load.ts";
 import { locationText } from "../../input/place.ts";
 import type { Io } from "../../io.ts";
 import { foldLine } from "../../output/fold.ts";
@@ -17,30 +14,26 @@ import { formatList } from "../matrix/list.ts";
 import { matrixOf } from "../matrix/matrix.ts";
 import { wayInRows } from "../matrix/way_in_end.ts";
 import { tellOmitted, withNewPods } from "../question_ends.ts";
-import { controllerEntries, givenControllers, runningOf } from "../../ways_in/controller_option.ts";
+import { policyInputEntries, readPolicyInput } from "../policy_input.ts";
 import { withoutRepeated } from "../matrix/repeated.ts";
 import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
-const optionsSchema = v.object({ ...inputEntries, ...configurationEntries, ...controllerEntries, pods: v.string() });
+const optionsSchema = v.object({ ...policyInputEntries, pods: v.string() });
 
 /** Prints the sentences. @throws DrawbridgeError as loadManifests and chosenPods */
 export async function runDescribe(io: Io, options: unknown): Promise<ExitCode> {
-  const { pods: text, config, ingressController, ...input } = v.parse(optionsSchema, options);
-  const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
-  const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
-  const objects = manifests.map(({ object }) => object);
-  const running = runningOf(objects);
-  const given = givenControllers(ingressController, running);
-  const { ends: waysIn, doubts } = wayInRows(manifests, wayObjects, policyOptions, given);
+  const { pods: text, ...input } = v.parse(optionsSchema, options);
+  const read = await readPolicyInput(io, input);
+  const { ends: waysIn, doubts } = wayInRows(read);
   tellUnjudged(io, doubts);
-  const name = endNameOf(text, await namespaceFor(io, input, input.cluster));
-  const isChosen = chosenPods(running, name, { text, option: "policy describe" });
-  const { index, young } = withNewPods(objects, policyOptions);
+  const name = endNameOf(text, read.namespace);
+  const isChosen = chosenPods(read.running, name, { text, option: "policy describe" });
+  const { index, young } = withNewPods(read);
   tellOmitted(young, io);
   const places = new Map(
-    manifests.map(({ object, file, line }) => [`${object.kind} ${object.key}`, locationText(file, line)]),
+    read.manifests.map(({ object, file, line }) => [`${object.kind} ${object.key}`, locationText(file, line)]),
   );
-  for (const [workload, pods] of Map.groupBy(running.filter(isChosen), (pod) => groupName(pod, "workload"))) {
+  for (const [workload, pods] of Map.groupBy(read.running.filter(isChosen), (pod) => groupName(pod, "workload"))) {
     for (const direction of DIRECTIONS) {
       const policies = [...new Set(pods.flatMap((pod) => policiesOf(index, pod, direction)))];
       const some = pods.some((pod) => policiesOf(index, pod, direction).length === 0) ? "some pods of " : "";

@@ -5,10 +5,9 @@ import { podClasses } from "../../../objects/semantics/policies/pod_class.ts";
 import { type Cluster, nodeAddress, podAddress } from "../../cluster/cluster.ts";
 import { type Host, hostName, nodeOf } from "../../cluster/find_end.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
-import { type ServiceSettings, ServiceWorlds } from "../../cluster/service_world.ts";
-import type { GivenController } from "../../ways_in/controller_option.ts";
-import type { PlacedWayObject } from "../../input/ways/way_object.ts";
+import { ServiceWorlds } from "../../cluster/service_world.ts";
 import { nodePlace } from "../node_place.ts";
+import type { PolicyInput } from "../policy_input.ts";
 import { type WaysIn, waysInto } from "../../ways_in/ways_in.ts";
 
 /** The most hosts that are all evaluated; of more, only those that policies distinguish. */
@@ -16,12 +15,6 @@ export const MOST_HOSTS = 16;
 
 /** Names of the nodes on which a pod's location makes a difference. */
 export type NodesThatMatter = "all" | ReadonlySet<string>;
-
-/** The objects by which connections come in from outside, and the controllers that the command line names. */
-export interface WaysAsked {
-  readonly objects: readonly PlacedWayObject[];
-  readonly given: readonly GivenController[];
-}
 
 /** A cluster with everything needed to find the ways through it. */
 export class ExplainContext {
@@ -35,16 +28,16 @@ export class ExplainContext {
 
   /**
    * @param settings how nodes serve Services; policyd's defaults without them
+   * @param input.wayObjects the objects by which connections come in from outside; none unless given
    * @throws DrawbridgeError ERR_INPUT as serviceObjects
    */
   constructor(
     cluster: Cluster,
-    settings?: ServiceSettings,
-    { objects, given }: WaysAsked = { objects: [], given: [] },
+    { settings, wayObjects = [], given = [] }: Partial<Pick<PolicyInput, "settings" | "wayObjects" | "given">> = {},
   ) {
     this.cluster = cluster;
     this.worlds = new ServiceWorlds(cluster, serviceObjects(cluster), settings);
-    this.waysIn = waysInto(objects, cluster, this.worlds.objects, given);
+    this.waysIn = waysInto(wayObjects, cluster, this.worlds.objects, given);
   }
 
   /** Returns a host's address in a family, real or a stand-in; undefined where it has none of that family. */

@@ -29,7 +29,7 @@ import type { FieldPath } from "../../../objects/yaml/documents.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
-import { givenControllers, runningPods } from "../../ways_in/controller_option.ts";
+import { givenControllers, runningOf } from "../../ways_in/controller_option.ts";
 import { NO_WAYS_IN, type WaysIn, waysInto } from "../../ways_in/ways_in.ts";
 import type { Manifest, Manifests } from "../../input/manifests.ts";
 import type { Place, Remark } from "./finding.ts";
@@ -178,7 +178,7 @@ export function lintContext(
 function waysOf({ manifests, wayObjects }: Manifests, settings: LintSettings, controllers: readonly string[]): WaysIn {
   if (wayObjects.length === 0 && controllers.length === 0) return NO_WAYS_IN;
   const cluster = clusterOf(manifests, settings);
-  const given = givenControllers(controllers, runningPods(cluster));
+  const given = givenControllers(controllers, runningOf([...cluster.store.pods.values()]));
   return waysInto(wayObjects, cluster, serviceObjects(cluster), given);
 }
 

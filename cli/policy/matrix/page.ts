@@ -1,15 +1,13 @@
 import type { Host, HostsEnd } from "../../cluster/find_end.ts";
 import type { CellState, HeatCell, PageContent } from "../../output/page/page.ts";
-import type { ServiceSettings } from "../../cluster/service_world.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
-import type { Manifest } from "../../input/manifests.ts";
-import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import { styleOf } from "../../style.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
-import { ExplainContext, type WaysAsked } from "../explain/context.ts";
+import { ExplainContext } from "../explain/context.ts";
 import { explain } from "../explain/explain.ts";
 import { explanationText, wayInText } from "../explain/print.ts";
 import { explainWaysIn } from "../explain/ways_in.ts";
+import type { PolicyInput } from "../policy_input.ts";
 import type { WayInGroup } from "./way_in_end.ts";
 import { cellsOf, cellText, isPartly } from "./cell.ts";
 import type { MatrixEnd } from "./end.ts";
@@ -23,18 +21,10 @@ const COLUMNS = 60;
 /** The most pods of a workload in an explanation. */
 const MOST_PODS = 2;
 
-/** The objects and settings for explanations. */
-export interface ExplainedBy {
-  readonly manifests: readonly Manifest[];
-  readonly options: Partial<PolicyOptions>;
-  readonly settings: ServiceSettings;
-  readonly waysIn: WaysAsked;
-}
-
 /** Returns a page for a matrix: its cells as a heat map, each with the explanation of `policy explain`. */
-export function matrixPage(matrix: Matrix, asked: Asked, by: ExplainedBy): PageContent {
+export function matrixPage(matrix: Matrix, asked: Asked, read: PolicyInput): PageContent {
   const { sources, destinations } = matrix;
-  const context = new ExplainContext(clusterOf(by.manifests, by.options), by.settings, by.waysIn);
+  const context = new ExplainContext(clusterOf(read.manifests, read.options), read);
   const [rows, columns] = [sources, destinations].map((ends) => new Map(ends.map((end, number) => [end, number])));
   const textOf = cellText(asked.ports);
   const all = [...cellsOf(matrix, asked.isAllowedOnly, textOf)];

@@ -7,14 +7,10 @@ import { endNameOf } from "../../cluster/end_name.ts";
 import { type Grouping, GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { serviceSettingsOf } from "../../cluster/service_world.ts";
-import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
-import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
-import { loadManifests, namespaceFor } from "../../input/load.ts";
 import { sourcesOf } from "../../input/place.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
 import type { Io } from "../../io.ts";
-import { controllerEntries, givenControllers, runningOf } from "../../ways_in/controller_option.ts";
+import { policyInputEntries, readPolicyInput } from "../policy_input.ts";
 import { wayInRows } from "./way_in_end.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { formatPage } from "../../output/page/page.ts";
@@ -33,9 +29,7 @@ import { shortList } from "../../../objects/printable.ts";
 import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({
-  ...inputEntries,
-  ...configurationEntries,
-  ...controllerEntries,
+  ...policyInputEntries,
   ...shownEntries,
   by: v.picklist(GROUPINGS),
   port: v.optional(v.array(v.object({ protocol: v.picklist(PROTOCOLS), port: v.number() })), []),
@@ -50,32 +44,17 @@ const NO_NEW_PODS: NewPods = Object.freeze({ objects: [], names: new Map(), labe
 
 /** Prints the matrix. @throws DrawbridgeError ERR_OBJECT for chosen pods that do not exist, and as loadManifests */
 export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
-  const {
-    by,
-    port: ports,
-    from,
-    to,
-    allowedOnly,
-    output,
-    config,
-    ingressController,
-    ...input
-  } = v.parse(optionsSchema, options);
-  const configuration = configurationOf(io, config, input.filename);
-  const policyOptions = policyOptionsOf(configuration);
-  const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
-  const objects = manifests.map(({ object }) => object);
+  const { by, port: ports, from, to, allowedOnly, output, ...input } = v.parse(optionsSchema, options);
+  const read = await readPolicyInput(io, input);
+  const { objects, running, namespace } = read;
   const isQuestion = from !== undefined || to !== undefined;
   const young = isQuestion ? newPodsFor(objects) : NO_NEW_PODS;
-  const index = buildPolicyIndex(storeOf([...objects, ...young.objects]), policyOptions);
-  const running = runningOf(objects);
-  const namespace = await namespaceFor(io, input, input.cluster);
+  const index = buildPolicyIndex(storeOf([...objects, ...young.objects]), read.options);
   const scope = {
     from: chosenEnd(running, { text: from, option: "--from" }, namespace),
     to: domainNameIn(to, running, namespace) ?? chosenEnd(running, { text: to, option: "--to" }, namespace),
   };
-  const givenTo = givenControllers(ingressController, running);
-  const found = wayInRows(manifests, wayObjects, policyOptions, givenTo);
+  const found = wayInRows(read);
   const isShown = shownBy(input);
   const matrixBy = (grouping: Grouping): Matrix =>
     matrixOf(index, grouping, {
@@ -87,17 +66,10 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   const matrix = output === "html" ? forPage(io, matrixBy, by) : matrixBy(by);
   const shown = isQuestion ? withoutRepeated(matrix, young) : matrix;
   const asked = { ports, isAllowedOnly: allowedOnly };
-  if (output === "html") {
-    const explained = {
-      manifests,
-      options: policyOptions,
-      settings: serviceSettingsOf(configuration),
-      waysIn: { objects: wayObjects, given: givenTo },
-    };
-    writeAll(io.out, formatPage(matrixPage(shown, asked, explained), sourcesOf(input)));
-  } else if (output === "table") {
+  if (output === "html") writeAll(io.out, formatPage(matrixPage(shown, asked, read), sourcesOf(input)));
+  else if (output === "table") {
     const first = from === undefined && to !== undefined ? "to" : "from";
-    writeTable(io, shown, asked, { isQuestion, first, isPoliced: policyOptions.policePodToOwnNode });
+    writeTable(io, shown, asked, { isQuestion, first, isPoliced: read.options.policePodToOwnNode });
   } else writeAll(io.out, output === "json" ? matrixJson(shown, asked) : [matrixMarkdown(shown, asked)]);
   tellUnjudged(io, found.doubts);
   tellOmitted(young, io);

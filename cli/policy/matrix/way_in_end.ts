@@ -1,11 +1,7 @@
 import type { Pod } from "../../../objects/model.ts";
-import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import { type Cluster, clusterOf } from "../../cluster/cluster.ts";
 import { type ServiceObjects, serviceObjects } from "../../cluster/service_objects.ts";
-import type { Manifest } from "../../input/manifests.ts";
-import type { PlacedWayObject } from "../../input/ways/way_object.ts";
 import type { EndpointOf } from "../../ways_in/backend_pods.ts";
-import type { GivenController } from "../../ways_in/controller_option.ts";
 import { type Doors, doorsOf } from "../../ways_in/doors.ts";
 import { type WayIn, waysInto } from "../../ways_in/ways_in.ts";
 import {
@@ -17,6 +13,7 @@ import {
   ofPorts,
 } from "../connections/connection_set.ts";
 import type { Connections, PodConnections } from "../connections/pod_connections.ts";
+import type { PolicyInput } from "../policy_input.ts";
 import type { OutsideRegion } from "../outside_region.ts";
 import { representativePods } from "./representative_pods.ts";
 import { type MatrixEnd, OUTSIDE } from "./end.ts";
@@ -32,12 +29,10 @@ export interface WayInGroup {
 }
 
 /** Returns the rows of the outside through controllers, and why some ways are not evaluated. */
-export function wayInRows(
-  manifests: readonly Manifest[],
-  wayObjects: readonly PlacedWayObject[],
-  options: PolicyOptions,
-  given: readonly GivenController[],
-): { readonly ends: readonly MatrixEnd[]; readonly doubts: readonly string[] } {
+export function wayInRows({ manifests, wayObjects, options, given }: PolicyInput): {
+  readonly ends: readonly MatrixEnd[];
+  readonly doubts: readonly string[];
+} {
   // A second index is built only if there is a way in at all.
   if (wayObjects.length === 0) return { ends: [], doubts: [] };
   const cluster = clusterOf(manifests, options);

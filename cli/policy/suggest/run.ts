@@ -5,15 +5,13 @@ import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_ind
 import { podsWithAddresses } from "../../cluster/placeholder_addresses.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
-import { configurationEntries, daemonEntries, inputEntries } from "../../input/input_schema.ts";
-import { loadManifests, namespaceFor } from "../../input/load.ts";
+import { daemonEntries } from "../../input/input_schema.ts";
 import type { Io } from "../../io.ts";
 import { foldLine } from "../../output/fold.ts";
 import { readTables } from "../live/read_tables.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
-import { controllerEntries, givenControllers, runningPods } from "../../ways_in/controller_option.ts";
+import { policyInputEntries, readPolicyInput } from "../policy_input.ts";
 import { doubtsOf, waysInto } from "../../ways_in/ways_in.ts";
 import { askedConnections } from "./asked.ts";
 import { suggest, type Suggestion } from "./suggest.ts";
@@ -21,10 +19,8 @@ import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import { Document, isNode } from "yaml";
 
 const optionsSchema = v.object({
-  ...inputEntries,
+  ...policyInputEntries,
   ...daemonEntries,
-  ...configurationEntries,
-  ...controllerEntries,
   live: v.boolean(),
   conntrack: v.optional(v.array(v.string()), []),
   ledger: v.optional(v.array(v.string()), []),
@@ -32,16 +28,14 @@ const optionsSchema = v.object({
 
 /** Prints policies. @throws DrawbridgeError ERR_INPUT as loadManifests and readTables */
 export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
-  const { live, conntrack, ledger, config, ingressController, ...input } = v.parse(optionsSchema, options);
-  const policyOptions = policyOptionsOf(configurationOf(io, config, input.filename));
-  const namespace = await namespaceFor(io, input, input.cluster);
-  const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
-  const index = buildPolicyIndex(storeOf(podsWithAddresses()(manifests.map(({ object }) => object))), policyOptions);
+  const { live, conntrack, ledger, ...input } = v.parse(optionsSchema, options);
+  const { manifests, wayObjects, objects, given, options: policyOptions, namespace } = await readPolicyInput(io, input);
+  const index = buildPolicyIndex(storeOf(podsWithAddresses()(objects)), policyOptions);
   const places = { isLive: live, files: conntrack, ledgers: ledger, access: input };
   const { connections, lost, remarks: period, isPartial } = await readTables(io, places, index);
   const cluster = clusterOf(manifests, policyOptions);
   const services = serviceObjects(cluster);
-  const ways = waysInto(wayObjects, cluster, services, givenControllers(ingressController, runningPods(cluster)));
+  const ways = waysInto(wayObjects, cluster, services, given);
   const asked = askedConnections(cluster, services, ways, namespace);
   const suggestion = suggest(index, namespace, connections, asked, cluster.store.services);
   const { remarks, isNothingKnown } = suggestion;

@@ -1,18 +1,14 @@
 import * as v from "valibot";
-import { clusterOf } from "../../cluster/cluster.ts";
 import { parseEndName } from "../../cluster/end_name.ts";
 import { ExitCode } from "../../exit_code.ts";
-import { serviceSettingsOf } from "../../cluster/service_world.ts";
-import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
-import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
-import { expectOneReading, loadManifests, namespaceFor } from "../../input/load.ts";
+import { expectOneReading } from "../../input/load.ts";
 import type { Io } from "../../io.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { styleOf } from "../../style.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
-import { controllerEntries, givenControllers, runningPods } from "../../ways_in/controller_option.ts";
-import { ExplainContext } from "../explain/context.ts";
-import { standInsForEnds } from "../question_ends.ts";
+import { policyInputEntries, readPolicyInput } from "../policy_input.ts";
+import type { ExplainContext } from "../explain/context.ts";
+import { explainContext } from "../question_ends.ts";
 import { TEST_FORMATS } from "./command.ts";
 import { readExpectations } from "./expectation.ts";
 import { evaluateAll, type TestResult } from "./evaluate_expectations.ts";
@@ -22,30 +18,22 @@ import { tellUnjudged } from "../../ways_in/ways_in.ts";
 const MOST_NAMED = 5;
 
 const optionsSchema = v.object({
-  ...inputEntries,
-  ...configurationEntries,
-  ...controllerEntries,
+  ...policyInputEntries,
   paths: v.array(v.string()),
   output: v.picklist(TEST_FORMATS),
 });
 
 /** Runs the tests. @throws DrawbridgeError ERR_INPUT as readExpectations and loadManifests, ERR_CONFIGURATION */
 export async function runTest(io: Io, options: unknown): Promise<ExitCode> {
-  const { paths, output, config, ingressController, ...input } = v.parse(optionsSchema, options);
+  const { paths, output, ...input } = v.parse(optionsSchema, options);
   expectOneReading([paths, input.filename]);
   const expectations = readExpectations(io, paths);
-  const configuration = configurationOf(io, config, input.filename);
-  const { manifests, wayObjects } = await loadManifests(io, { ...input, waysIn: true });
-  const namespace = await namespaceFor(io, input, input.cluster);
-  const standIns = standInsForEnds(
-    manifests.map(({ object }) => object),
+  const read = await readPolicyInput(io, input);
+  const context = explainContext(
+    read,
     expectations.flatMap(({ from, to }) => [from, to]),
-    namespace,
   );
-  const cluster = clusterOf(manifests, policyOptionsOf(configuration), standIns);
-  const given = givenControllers(ingressController, runningPods(cluster));
-  const context = new ExplainContext(cluster, serviceSettingsOf(configuration), { objects: wayObjects, given });
-  const results = evaluateAll(context, expectations, namespace);
+  const results = evaluateAll(context, expectations, read.namespace);
   writeAll(io.out, printed(results, output, io));
   tellWaysIn(io, context, results);
   if (results.some(({ outcome }) => outcome === "cannot be judged")) return ExitCode.ERROR;

@@ -78,11 +78,11 @@ function filesOf(evil: string): Readonly<Record<string, string>> {
 const COMMANDS: readonly (readonly [readonly string[], readonly (keyof typeof READERS)[]])[] = [
   [
     ["lint", "-R", "-f", "d"],
-    ["table", "wide", "json", "sarif"],
+    ["table", "json", "sarif"],
   ],
   [
     ["lint", "-R", "-f", "f"],
-    ["table", "wide", "json", "sarif"],
+    ["table", "json", "sarif"],
   ],
   [
     ["matrix", "-R", "-f", "f"],
@@ -130,7 +130,6 @@ const isPlain = (out: string): void => {
 /** Fails where a text is anything but cells, text nodes or values in what a format's reader sees. */
 const READERS = {
   table: (out: string) => isPlain(out),
-  wide: (out: string) => isPlain(out),
   line: (out: string) => isPlain(out),
   json: (out: string) => void JSON.parse(out),
   sarif: (out: string) => {
