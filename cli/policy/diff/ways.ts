@@ -42,7 +42,7 @@ interface Way {
   readonly line: number;
   /** The pods of the Service by their groups; empty where they are not known. */
   readonly to: readonly string[];
-  /** What policies let in, or why that is not judged. */
+  /** The connections that policies let in, or why these are not judged. */
   readonly open: Connections | string;
 }
 
@@ -150,7 +150,7 @@ function changesOf(before: Way | undefined, after: Way | undefined): readonly Wa
     const lost = union(difference(more.some, less.some), difference(more.every, less.every));
     const isOnlyHere = (type === "removed" ? after : before) === undefined;
     if (isEmpty(lost) && (why === undefined || !isOnlyHere)) return [];
-    // What closes in some cases only is still open in others.
+    // A way that closes in some cases only is still open in others.
     const isPartly = !isEmpty(
       type === "removed" && !isOnlyHere ? intersection(lost, less.some) : difference(lost, more.every),
     );
