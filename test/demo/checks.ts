@@ -8,7 +8,7 @@ import type { LabNamespace } from "../lab/namespace.ts";
 import { currentOwner, ownedName } from "../lab/owner.ts";
 import { encodeFrame, encodeIp, encodeUdp } from "../lab/probe/frame.ts";
 import { FrameSocket } from "../lab/probe/frame_socket.ts";
-import { findLabFiles } from "../lab/sweep.ts";
+import { labDirectories } from "../lab/sweep.ts";
 import { UPLINK } from "../lab/topology.ts";
 import { carries, newToken } from "../support/guard/token.ts";
 import type { Check } from "./result.ts";
@@ -142,12 +142,9 @@ export async function leftoversOfPods(world: World): Promise<readonly Check[]> {
  */
 export function leftoversOfLab(linksBefore: readonly string[]): Check {
   const owner = currentOwner();
-  const { namespaces, directories } = findLabFiles(
-    ({ pid, startTime }) => pid === owner.pid && startTime === owner.startTime,
-  );
+  const directories = labDirectories(({ pid, startTime }) => pid === owner.pid && startTime === owner.startTime);
   const mounts = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
   return noneOf("namespaces, mounts, directories and links of the machine left", [
-    ...namespaces,
     ...directories,
     ...mounts.filter((line) => line.includes(ownedName(owner, ""))),
     ...machineLinks().filter((name) => !linksBefore.includes(name)),

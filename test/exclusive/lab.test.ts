@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import os from "node:os";
 import path from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
@@ -9,9 +10,8 @@ import { requireKernel } from "../support/privilege.ts";
 import { createLab } from "../lab/lab.ts";
 import { labCalls } from "../lab/libc.ts";
 import { currentOwner, isAlive, type Owner, processAt } from "../lab/owner.ts";
-import { NAMESPACE_DIRECTORY } from "../lab/pin.ts";
 import { networkState } from "../lab/network_state.ts";
-import { findLabFiles, sweepDeadLabs } from "../lab/sweep.ts";
+import { labDirectories, sweepDeadLabs } from "../lab/sweep.ts";
 import { twoNodes } from "../lab/topology.ts";
 import { until } from "../support/until.ts";
 
@@ -42,15 +42,10 @@ async function startedBy(child: ChildProcess): Promise<Owner> {
   throw new Error("the process ended without a word of what it started");
 }
 
+/** Returns the directories and mounts of a process's labs. */
 function filesOf(pid: number | undefined): readonly string[] {
-  const { namespaces, directories } = findLabFiles((owner) => owner.pid === pid);
-  return [...namespaces, ...directories];
-}
-
-function mountsOf(pid: number | undefined): readonly string[] {
-  return readFileSync("/proc/self/mountinfo", "utf8")
-    .split("\n")
-    .filter((line) => line.includes(`/dbl-${pid}-`));
+  const mounts = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
+  return [...labDirectories((owner) => owner.pid === pid), ...mounts.filter((line) => line.includes(`/dbl-${pid}-`))];
 }
 
 const WAIT_FOR_EVER = "setInterval(() => {}, 1000);";
@@ -66,15 +61,11 @@ describe("a lab", () => {
     twoNodes(lab);
     lab.pod("pod");
     writeFileSync(path.join(lab.scratch, "file"), "");
+    // The directory, the router, two nodes and the pod.
     assert.equal(filesOf(process.pid).length - before.length, 5);
     lab.destroy();
     lab.destroy();
     assert.deepEqual(filesOf(process.pid), before);
-    assert.equal(existsSync(lab.scratch), false);
-    assert.deepEqual(
-      mountsOf(process.pid).filter((line) => line.includes("-gone-")),
-      [],
-    );
   });
 
   it("leaves links, addresses, routes, rules and settings of the machine's own namespace as they were", () => {
@@ -113,7 +104,7 @@ describe("a lab", () => {
       it(`${how} is removed`, async () => {
         const child = processWithLab(rest);
         await once(child, "exit");
-        assert.deepEqual([...filesOf(child.pid), ...mountsOf(child.pid)], []);
+        assert.deepEqual(filesOf(child.pid), []);
       });
     }
 
@@ -124,7 +115,7 @@ describe("a lab", () => {
         assert.equal(filesOf(child.pid).length, 2);
         child.kill(signal);
         assert.deepEqual(await once(child, "exit"), [null, signal]);
-        assert.deepEqual([...filesOf(child.pid), ...mountsOf(child.pid)], []);
+        assert.deepEqual(filesOf(child.pid), []);
       });
     }
 
@@ -135,7 +126,7 @@ describe("a lab", () => {
       await once(child, "exit");
       assert.equal(filesOf(child.pid).length, 2);
       using _ = createLab("next");
-      assert.deepEqual([...filesOf(child.pid), ...mountsOf(child.pid)], []);
+      assert.deepEqual(filesOf(child.pid), []);
     });
   });
 
@@ -170,55 +161,17 @@ describe("a lab", () => {
     }
   });
 
-  it("leaves no file and no mount after somebody's ip netns add, and neither does one whose process was killed", () => {
-    // A mount namespace with its own /run keeps the machine's /run/netns untouched.
-    const program = `
-      import assert from "node:assert/strict";
-      import { execFileSync, spawnSync } from "node:child_process";
-      import { readFileSync, readdirSync } from "node:fs";
-      import { createLab } from ${JSON.stringify(LAB_MODULE)};
-      execFileSync("mount", ["--make-rprivate", "/"]);
-      execFileSync("mount", ["-t", "tmpfs", "tmpfs", ${JSON.stringify(path.dirname(NAMESPACE_DIRECTORY))}]);
-      const mounts = () => {
-        const places = readFileSync("/proc/self/mountinfo", "utf8").split("\\n").map((line) => line.split(" ")[4] ?? "");
-        return places.filter((place) => place.startsWith(${JSON.stringify(NAMESPACE_DIRECTORY)}));
-      };
-      const hidden = mounts();
-      const dead = 'import { createLab } from ${JSON.stringify(LAB_MODULE)}; createLab("dead").node("n"); process.kill(process.pid, 9);';
-      spawnSync(process.execPath, ["--input-type=module", "-e", dead]);
-      const living = createLab("living");
-      living.node("node1");
-      execFileSync("ip", ["netns", "add", "others"]);
-      living.destroy();
-      createLab("next").destroy();
-      const directory = ${JSON.stringify(NAMESPACE_DIRECTORY)};
-      assert.deepEqual(readdirSync(directory), ["others"]);
-      assert.deepEqual(mounts(), [...hidden, directory, directory + "/others"]);
-      console.log("clean");`;
-    const args = ["--mount", process.execPath, "--input-type=module", "-e", program];
-    const { stdout, stderr } = spawnSync("unshare", args, { encoding: "utf8" });
-    assert.equal(stdout, "clean\n", stderr);
-  });
-
-  it("is swept when its process ID has gone to another process", () => {
-    const name = `dbl-${process.pid}-${BigInt(currentOwner().startTime) - 1n}-old-node1`;
-    const file = path.join(NAMESPACE_DIRECTORY, name);
+  it("is swept when its process ID has gone to another process, and files of other programs are not", () => {
     using _ = createLab("first");
-    writeFileSync(file, "");
+    const dead = `dbl-${process.pid}-${BigInt(currentOwner().startTime) - 1n}-old`;
+    const [old, other] = [dead, "dbl-not-a-lab"].map((name) => path.join(os.tmpdir(), name));
+    for (const directory of [old, other]) mkdirSync(directory ?? "");
     sweepDeadLabs(labCalls());
-    assert.equal(existsSync(file), false);
-  });
-
-  it("leaves namespaces of others alone", () => {
-    using _ = createLab("polite");
-    const file = path.join(NAMESPACE_DIRECTORY, "dbl-not-a-lab");
-    writeFileSync(file, "");
-    try {
-      sweepDeadLabs(labCalls());
-      assert.equal(existsSync(file), true);
-    } finally {
-      labCalls().unlink(file);
-    }
+    assert.deepEqual(
+      [old, other].map((directory) => existsSync(directory ?? "")),
+      [false, true],
+    );
+    rmdirSync(other ?? "");
   });
 });
 

@@ -8,9 +8,9 @@ import { changeLink, deleteLink } from "../../kernel/route/link.ts";
 import { type LabCalls, labCalls } from "./libc.ts";
 import { LabNamespace, requestAll } from "./namespace.ts";
 import { markChildren } from "./orphans.ts";
-import { currentOwner, ownedName, type Owner } from "./owner.ts";
+import { currentOwner, ownedName } from "./owner.ts";
 import { pinNewNamespace, unpin } from "./pin.ts";
-import { sweepDeadLabs } from "./sweep.ts";
+import { namespacesIn, sweepDeadLabs } from "./sweep.ts";
 
 /** A namespace that stands for a node, with the directories of its plugin's files. */
 export class LabNode extends LabNamespace {
@@ -50,7 +50,7 @@ const calls = labCalls();
  * itself, by an uncaught exception, SIGINT, SIGTERM or SIGHUP, its labs are destroyed; after SIGKILL the next lab
  * destroys them.
  *
- * @param name letters, digits and dashes, part of the names in /run/netns
+ * @param name letters, digits and dashes, part of the name of its directory
  * @throws SyscallError when the process may not make namespaces
  */
 export function createLab(name: string): Lab {
@@ -75,7 +75,6 @@ export class Lab implements Disposable {
   /** A directory that only this lab uses, and that is removed with it. */
   readonly scratch: string;
   readonly home: NetworkNamespace;
-  readonly #owner: Owner;
   readonly #namespaces = new Map<string, LabNamespace>();
   readonly #endings: (() => void)[] = [];
   #isDestroyed = false;
@@ -83,10 +82,11 @@ export class Lab implements Disposable {
   constructor(name: string, systemCalls: LabCalls) {
     this.name = name;
     this.calls = systemCalls;
-    this.#owner = currentOwner();
-    markChildren(this.#owner);
+    const owner = currentOwner();
+    markChildren(owner);
     this.home = currentNamespace(systemCalls);
-    this.scratch = mkdtempSync(path.join(os.tmpdir(), `${ownedName(this.#owner, name)}-`));
+    this.scratch = mkdtempSync(path.join(os.tmpdir(), `${ownedName(owner, name)}-`));
+    mkdirSync(namespacesIn(this.scratch));
   }
 
   /** All namespaces made so far, in order. */
@@ -129,7 +129,7 @@ export class Lab implements Disposable {
     if (!this.#namespaces.delete(namespace.name)) return;
     deleteBridges(namespace);
     namespace.close();
-    unpin(this.calls, path.basename(namespace.path));
+    unpin(this.calls, namespace.path);
   }
 
   /** Removes everything; a second call does nothing. Synchronous, so that it can run while the process exits. */
@@ -154,7 +154,7 @@ export class Lab implements Disposable {
       throw new Error(`namespace name: ${JSON.stringify(name)}; expected 1 to 64 of a-z, 0-9, -`);
     if (this.#isDestroyed) throw new Error(`lab ${this.name} is destroyed`);
     if (this.#namespaces.has(name)) throw new Error(`lab ${this.name} has a namespace ${name} already`);
-    const handle = pinNewNamespace(this.calls, this.home, ownedName(this.#owner, `${this.name}-${name}`));
+    const handle = pinNewNamespace(this.calls, this.home, path.join(namespacesIn(this.scratch), name));
     const namespace = wrap(new LabNamespace(name, handle, this.home, this.calls, this.scratch));
     this.#namespaces.set(name, namespace);
     for (const [key, value] of KERNEL_SETTINGS) namespace.writeSysctl(key, value);

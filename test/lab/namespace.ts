@@ -45,7 +45,7 @@ export class LabNamespace {
     this.#home = home;
   }
 
-  /** The file it is mounted on: the value of CNI_NETNS, whose last part `ip netns exec` takes. */
+  /** The file it is mounted on: the value of CNI_NETNS, which `nsenter --net=` takes, too. */
   get path(): string {
     return this.handle.path;
   }

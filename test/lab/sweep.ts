@@ -1,30 +1,25 @@
-import { readdirSync, rmSync } from "node:fs";
+import { existsSync, readdirSync, rmSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import type { LabCalls } from "./libc.ts";
 import { endOrphans } from "./orphans.ts";
 import { isAlive, type Owner, ownerOfName } from "./owner.ts";
-import { NAMESPACE_DIRECTORY, pinnedNames, unpin } from "./pin.ts";
+import { unpin } from "./pin.ts";
 
-/** The files of labs, as paths. */
-export interface Leftovers {
-  readonly namespaces: readonly string[];
-  readonly directories: readonly string[];
+/** Returns the existing directories of the labs whose owner `isWanted`, whether or not they are still in use. */
+export function labDirectories(isWanted: (owner: Owner) => boolean): readonly string[] {
+  const isOfWanted = (name: string): boolean => {
+    const owner = ownerOfName(name);
+    return owner !== undefined && isWanted(owner);
+  };
+  return readdirSync(os.tmpdir())
+    .filter(isOfWanted)
+    .map((name) => path.join(os.tmpdir(), name));
 }
 
-/** Returns the existing files of the labs whose owner `isWanted`, whether or not they are still in use. */
-export function findLabFiles(isWanted: (owner: Owner) => boolean): Leftovers {
-  const select = (names: readonly string[], directory: string): readonly string[] =>
-    names
-      .filter((name) => {
-        const owner = ownerOfName(name);
-        return owner !== undefined && isWanted(owner);
-      })
-      .map((name) => path.join(directory, name));
-  return {
-    namespaces: select(pinnedNames(), NAMESPACE_DIRECTORY),
-    directories: select(readdirSync(os.tmpdir()), os.tmpdir()),
-  };
+/** Returns the directory of a lab's namespaces, a file for each. */
+export function namespacesIn(scratch: string): string {
+  return path.join(scratch, "namespaces");
 }
 
 /**
@@ -32,13 +27,12 @@ export function findLabFiles(isWanted: (owner: Owner) => boolean): Leftovers {
  * one, stay.
  *
  * Two processes may sweep at once: it is not an error if the other one has just removed something.
- *
- * @returns the files found
  */
-export function sweepDeadLabs(calls: LabCalls): Leftovers {
+export function sweepDeadLabs(calls: LabCalls): void {
   endOrphans();
-  const leftovers = findLabFiles((owner) => !isAlive(owner));
-  for (const file of leftovers.namespaces) unpin(calls, path.basename(file));
-  for (const directory of leftovers.directories) rmSync(directory, { recursive: true, force: true });
-  return leftovers;
+  for (const directory of labDirectories((owner) => !isAlive(owner))) {
+    const namespaces = namespacesIn(directory);
+    for (const name of existsSync(namespaces) ? readdirSync(namespaces) : []) unpin(calls, path.join(namespaces, name));
+    rmSync(directory, { recursive: true, force: true });
+  }
 }

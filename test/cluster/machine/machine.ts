@@ -35,10 +35,10 @@ const VOLATILE =
   /^(?:fs\.(?:aio-nr|dentry-state|file-nr|inode-nr|inode-state|quota\.)|kernel\.(?:ns_last_pid|pty\.nr|random\.)|net\.netfilter\.nf_conntrack_count)/;
 
 /**
- * Mounts and files of named network namespaces: other programs make them, and a cluster makes them only inside its
- * nodes.
+ * Mounts and files of named network namespaces, and of labs: other programs make them, and a cluster makes them only
+ * inside its nodes.
  */
-const NAMED_NAMESPACE = /^\/run\/netns\b/;
+const NAMED_NAMESPACE = /^\/run\/netns\b|\/dbl-\d/;
 
 /** Reads the parts of the machine's state that a cluster could change. */
 export function readMachine(): Inventory {

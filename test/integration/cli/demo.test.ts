@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import os from "node:os";
 import process from "node:process";
 import { VERSION } from "../../../policyd/version.ts";
-import { findLabFiles } from "../../lab/sweep.ts";
+import { labDirectories } from "../../lab/sweep.ts";
 import { DEMO, runDemo } from "../../support/demo_result.ts";
 import { requireLongForm } from "../../support/long_form.ts";
 import { requireKernel } from "../../support/privilege.ts";
@@ -89,8 +89,10 @@ describe("the demo", function () {
       () => daemonsOf(demo).length === 0,
       () => "a daemon is left",
     );
-    const left = findLabFiles(({ pid }) => pid === demo.pid);
-    assert.deepEqual([...left.namespaces, ...left.directories], []);
+    assert.deepEqual(
+      labDirectories(({ pid }) => pid === demo.pid),
+      [],
+    );
   }
 
   it("SIGTERM ends the demo with its daemons and removes its namespaces", async () => {
