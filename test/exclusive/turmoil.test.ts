@@ -10,7 +10,7 @@ import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { type TwoNodes, twoNodes } from "../lab/topology.ts";
-import { type ComingPod, comingPod, listOf, startCall, succeed } from "../support/policy/first_packet/coming_pod.ts";
+import { type ComingPod, comingPod, startCall, succeed } from "../support/policy/first_packet/coming_pod.ts";
 import {
   manifestsOf,
   PORTS,
@@ -21,6 +21,7 @@ import {
   type TurmoilState,
 } from "../support/policy/turmoil/turmoil_state.ts";
 import { PolicydNode } from "../support/daemon/policyd_node.ts";
+import { listOf } from "../support/services/manifest.ts";
 import { requireBridgeNetfilter } from "../support/privilege.ts";
 import { suiteLab } from "../support/suite_lab.ts";
 import { randomFrom } from "../support/random.ts";

@@ -3,7 +3,7 @@ import { type Address, parseAddress, FAMILIES } from "../../../kernel/ip/address
 import { namedLab, type NamedPods, namedPods } from "../../support/policy/lab/named_lab.ts";
 import { NODE_NAMES, textsOf } from "../../support/policy/lab/place.ts";
 import type { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
-import { service } from "../../support/policy/lab/service.ts";
+import { serviceObjects } from "../../support/services/manifest.ts";
 import type { Flow } from "../../lab/probe/prober.ts";
 import { clusterNetworkPolicy, labelled } from "../../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
@@ -54,9 +54,10 @@ for (const masquerade of [true, false]) {
       NODE_NAMES.flatMap((nodeName) =>
         POLICIES.flatMap((policy) => {
           const number = numberOf(nodeName, policy);
-          const place = lab.place(`victim/${nodeName}`);
+          const { addresses } = lab.place(`victim/${nodeName}`);
           const spec = {
             type: "LoadBalancer",
+            status: { loadBalancer: { ingress: ips("b", number).map((ip) => ({ ip })) } },
             externalTrafficPolicy: policy,
             externalIPs: [...ips("e", number), ...NODE_NAMES.flatMap((node) => textsOf(lab.place(node)))],
           };
@@ -64,9 +65,7 @@ for (const masquerade of [true, false]) {
             return { protocol, port: 1000 + number, targetPort: PORT, nodePort: 30_000 + number };
           });
           const key = `victim/s${number}`;
-          const [head, ...slices] = service(key, ips("c", number), ports, [{ place, nodeName }], spec);
-          const status = { loadBalancer: { ingress: ips("b", number).map((ip) => ({ ip })) } };
-          return [{ ...head, status }, ...slices];
+          return serviceObjects(key, ips("c", number), ports, [{ addresses, nodeName }], spec);
         }),
       );
 

@@ -9,6 +9,7 @@ import { eventually } from "../../support/guard/guarded_node.ts";
 import { carries, newToken } from "../../support/guard/token.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
+import { listOf, serviceObjects } from "../../support/services/manifest.ts";
 import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
 import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
 
@@ -38,42 +39,19 @@ interface ServiceOptions {
 }
 
 /** A Service of both families with a node port, and its slices. */
-function serviceObjects(
+function nodePortService(
   number: number,
   nodePort: number,
   endpoints: readonly Endpoint[],
   { protocol = "UDP", policy = "Cluster", externalIPs = [], port = 80 }: ServiceOptions = {},
 ): readonly object[] {
-  const name = `s${number}`;
-  const clusterIPs = [`10.96.0.${number}`, `fd00:10:96::${number}`];
-  return [
-    {
-      apiVersion: "v1",
-      kind: "Service",
-      metadata: { name, namespace: "default", uid: name },
-      spec: {
-        type: "NodePort",
-        clusterIP: clusterIPs[0],
-        clusterIPs,
-        ipFamilies: ["IPv4", "IPv6"],
-        externalTrafficPolicy: policy,
-        externalIPs,
-        ports: [{ protocol, port, nodePort }],
-      },
-    },
-    ...FAMILIES.map((family) => ({
-      apiVersion: "discovery.k8s.io/v1",
-      kind: "EndpointSlice",
-      metadata: { name: `${name}-${family}`, namespace: "default", labels: { "kubernetes.io/service-name": name } },
-      addressType: `IPv${family}`,
-      ports: [{ name: "", protocol, port: endpoints[0]?.port }],
-      endpoints: endpoints.flatMap(({ node, address: { [family]: address } }) =>
-        address === undefined
-          ? []
-          : [{ addresses: [formatAddress(address)], nodeName: node.name, conditions: { ready: true } }],
-      ),
-    })),
-  ];
+  return serviceObjects(
+    `default/s${number}`,
+    [`10.96.0.${number}`, `fd00:10:96::${number}`],
+    [{ protocol, port, targetPort: endpoints[0]?.port ?? port, nodePort }],
+    endpoints.map(({ node, address }) => ({ addresses: address, nodeName: node.name })),
+    { externalTrafficPolicy: policy, externalIPs },
+  );
 }
 
 /** Whether a frame is a datagram itself, and not an ICMP message that quotes one, such as a redirect. */
@@ -109,27 +87,27 @@ describe("attacks by Services that lead packets in a circle", function () {
       port: 80,
     });
     const objects = [
-      ...serviceObjects(1, PORTS.there, [at(next, PORTS.back)]),
-      ...serviceObjects(2, PORTS.back, [at(near, PORTS.there)]),
+      ...nodePortService(1, PORTS.there, [at(next, PORTS.back)]),
+      ...nodePortService(2, PORTS.back, [at(near, PORTS.there)]),
       // With policy Local each node has the other one as its local endpoint.
-      ...serviceObjects(3, PORTS.local, [at(near, PORTS.local, next), at(next, PORTS.local, near)], {
+      ...nodePortService(3, PORTS.local, [at(near, PORTS.local, next), at(next, PORTS.local, near)], {
         policy: "Local",
       }),
-      ...serviceObjects(10, PORTS.bridge, [bridge(next, PORTS.bridge + 1)]),
-      ...serviceObjects(11, PORTS.bridge + 1, [bridge(near, PORTS.bridge)]),
-      ...serviceObjects(12, PORTS.further, [further(next, FURTHER[1], PORTS.further + 1)]),
-      ...serviceObjects(13, PORTS.further + 1, [further(near, FURTHER[0], PORTS.further)]),
-      ...serviceObjects(7, 30_021, [external(next, EXTERNAL.back)], { externalIPs: [EXTERNAL.there] }),
-      ...serviceObjects(8, 30_022, [external(near, EXTERNAL.there)], { externalIPs: [EXTERNAL.back] }),
-      ...serviceObjects(9, 30_031, [at(near, HOST_PORT), at(next, HOST_PORT)], {
+      ...nodePortService(10, PORTS.bridge, [bridge(next, PORTS.bridge + 1)]),
+      ...nodePortService(11, PORTS.bridge + 1, [bridge(near, PORTS.bridge)]),
+      ...nodePortService(12, PORTS.further, [further(next, FURTHER[1], PORTS.further + 1)]),
+      ...nodePortService(13, PORTS.further + 1, [further(near, FURTHER[0], PORTS.further)]),
+      ...nodePortService(7, 30_021, [external(next, EXTERNAL.back)], { externalIPs: [EXTERNAL.there] }),
+      ...nodePortService(8, 30_022, [external(near, EXTERNAL.there)], { externalIPs: [EXTERNAL.back] }),
+      ...nodePortService(9, 30_031, [at(near, HOST_PORT), at(next, HOST_PORT)], {
         protocol: "TCP",
         externalIPs: [near, next].flatMap(({ addresses }) =>
           FAMILIES.map((family) => formatAddress(addresses[family])),
         ),
         port: HOST_PORT,
       }),
-      ...serviceObjects(5, HONEST.first, [at(next, HONEST.second)], { protocol: "TCP" }),
-      ...serviceObjects(6, HONEST.second, [{ node: next, address: next.podAddresses, port: POD_PORT }], {
+      ...nodePortService(5, HONEST.first, [at(next, HONEST.second)], { protocol: "TCP" }),
+      ...nodePortService(6, HONEST.second, [{ node: next, address: next.podAddresses, port: POD_PORT }], {
         protocol: "TCP",
       }),
     ];
@@ -143,7 +121,7 @@ describe("attacks by Services that lead packets in a circle", function () {
       const via = formatAddress(other.addresses[4]);
       node.wired.node.exec("ip", ["route", "add", FURTHER[1 - index] ?? "", "via", via]);
     }
-    on.put("services.json", JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }));
+    on.put("services.json", listOf(objects));
     await on.start();
     for (const { wired } of [near, next]) links.push(new FrameSocket(wired.node, UPLINK));
   });

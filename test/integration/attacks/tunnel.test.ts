@@ -21,6 +21,7 @@ import { forgetMtus, learnedMtu, Query } from "../../support/ends/query.ts";
 import { eventually } from "../../support/guard/guarded_node.ts";
 import { newToken } from "../../support/guard/token.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { listOf, serviceObjects } from "../../support/services/manifest.ts";
 import { type RoutedNode, RouteLab } from "../../support/routes/route_lab.ts";
 import { droppedPackets } from "../../support/nftables/dropped_packets.ts";
 import { DropReason } from "../../../policyd/node/tables/drop_reasons.ts";
@@ -29,7 +30,6 @@ const PORT = 9107;
 /** The router's addresses on the link of node1 and node2. */
 const ROUTER = { 4: parseAddress("192.0.2.254"), 6: parseAddress("2001:db8:2::254") } as const;
 const NODE_PORT = 30_478;
-const PUBLISHED = { name: "", protocol: "UDP", port: TUNNEL.port, nodePort: NODE_PORT };
 const READER_PORT = 9108;
 const POD_PORT = 8080;
 const CLAIMING_IPS = { 4: "10.96.0.108", 6: "fd00:96::108" } as const;
@@ -65,13 +65,17 @@ for (const outer of FAMILIES) {
       requireKernel(this);
       on = new RouteLab(`tunnel-attacks-${outer}`, { nodeFamilies: [outer] });
       const { addresses, podAddresses } = on.nodes[2];
-      const published = { type: "NodePort", clusterIPs: [CLUSTER_IPS[outer]], ports: [PUBLISHED] };
-      const tunnel = { address: addresses[outer], port: TUNNEL.port };
-      on.put("service.json", service("tunnel", outer, published, tunnel));
-      const everywhere = on.nodes.map((node) => formatAddress(node.addresses[outer]));
-      const claiming = { clusterIPs: [CLAIMING_IPS[outer]], externalIPs: everywhere };
-      const reader = { address: podAddresses[outer], port: READER_PORT };
-      on.put("claim.json", service("claim", outer, claiming, reader));
+      const port = { name: "", protocol: "UDP", port: TUNNEL.port } as const;
+      const published = [{ ...port, targetPort: TUNNEL.port, nodePort: NODE_PORT }];
+      const tunnel = { addresses: { [outer]: addresses[outer] }, nodeName: "node3" };
+      const externalIPs = on.nodes.map((node) => formatAddress(node.addresses[outer]));
+      const claiming = [{ ...port, targetPort: READER_PORT }];
+      const reader = { addresses: { [outer]: podAddresses[outer] }, nodeName: "node3" };
+      const services = [
+        ...serviceObjects("default/tunnel", [CLUSTER_IPS[outer]], published, [tunnel]),
+        ...serviceObjects("default/claim", [CLAIMING_IPS[outer]], claiming, [reader], { externalIPs }),
+      ];
+      on.put("services.json", listOf(services));
       await on.start();
       const socket = (family: Family): ProbeSocket => {
         const opened = ProbeSocket.open(on.nodes[2].pod, family, SocketType.DATAGRAM);
@@ -354,32 +358,4 @@ async function datagramOf(socket: ProbeSocket, expectation: string): Promise<Ext
   await eventually(() => received.kind === "data" || (received = socket.receive()).kind === "data");
   assert.ok(received.kind === "data", expectation);
   return received;
-}
-
-/** Returns a Service of a family at the tunnel's port, with further fields and one endpoint on node3. */
-function service(
-  name: string,
-  family: Family,
-  spec: { readonly ports?: readonly object[]; readonly [key: string]: unknown },
-  endpoint: Endpoint,
-): string {
-  const port = { name: "", protocol: "UDP" };
-  const metadata = { name, namespace: "default" };
-  const items = [
-    {
-      apiVersion: "v1",
-      kind: "Service",
-      metadata,
-      spec: { ipFamilies: [`IPv${family}`], ports: [{ ...port, port: TUNNEL.port }], ...spec },
-    },
-    {
-      apiVersion: "discovery.k8s.io/v1",
-      kind: "EndpointSlice",
-      metadata: { ...metadata, labels: { "kubernetes.io/service-name": name } },
-      addressType: `IPv${family}`,
-      ports: [{ ...port, port: endpoint.port }],
-      endpoints: [{ addresses: [formatAddress(endpoint.address)], conditions: { ready: true }, nodeName: "node3" }],
-    },
-  ];
-  return JSON.stringify({ apiVersion: "v1", kind: "List", items });
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
-import { type Address, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { add, type Configuration } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
@@ -12,6 +12,7 @@ import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { suiteLab } from "../../support/suite_lab.ts";
 import { nodeOf } from "../../support/routes/route_lab.ts";
+import { listOf, serviceObjects } from "../../support/services/manifest.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 
 const PORT = 8080;
@@ -146,29 +147,14 @@ describe("pods that send to addresses in and outside the cluster", function () {
   });
 
   it("POD-19 SVC-13: a Service's endpoint in the cluster sees the pod's address, and an endpoint outside sees the node's", async () => {
-    const service = (name: string, clusterIp: string, endpoint: Address, family: 4 | 6): readonly object[] => [
-      {
-        apiVersion: "v1",
-        kind: "Service",
-        metadata: { name, namespace: "default" },
-        spec: { clusterIP: clusterIp, clusterIPs: [clusterIp], ports: [{ port: PORT, protocol: "TCP" }] },
-      },
-      {
-        apiVersion: "discovery.k8s.io/v1",
-        kind: "EndpointSlice",
-        metadata: { name, namespace: "default", labels: { "kubernetes.io/service-name": name } },
-        addressType: `IPv${family}`,
-        endpoints: [{ addresses: [formatAddress(endpoint)], conditions: { ready: true } }],
-        ports: [{ port: PORT, protocol: "TCP", name: "" }],
-      },
-    ];
     const [podAddress, outsideAddress] = [remote.addresses[0], outside.addresses[1]];
     assert.ok(podAddress !== undefined && outsideAddress !== undefined);
+    const ports = [{ name: "", protocol: "TCP", port: PORT, targetPort: PORT }] as const;
     const items = [
-      ...service("inside", "10.96.0.1", podAddress, 4),
-      ...service("outside", "fd00:96::1", outsideAddress, 6),
+      ...serviceObjects("default/inside", ["10.96.0.1"], ports, [{ addresses: { 4: podAddress } }]),
+      ...serviceObjects("default/outside", ["fd00:96::1"], ports, [{ addresses: { 6: outsideAddress } }]),
     ];
-    policyd.put("services.json", JSON.stringify({ apiVersion: "v1", kind: "List", items }));
+    policyd.put("services.json", listOf(items));
     await rulesHave('comment "default/outside"');
     const services = ["10.96.0.1/32", "fd00:96::1/128"].map((text) => parseCidr(text).address);
     const flows = services.map((address): Flow => ({

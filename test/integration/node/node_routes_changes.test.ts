@@ -7,6 +7,7 @@ import type { DaemonProcess } from "../../support/daemon/policyd.ts";
 import { requireLongForm } from "../../support/long_form.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { flow, nodeObject, ours, RouteLab, untilProblem } from "../../support/routes/route_lab.ts";
+import { listOf, serviceObjects } from "../../support/services/manifest.ts";
 import { until } from "../../support/until.ts";
 
 /** An IPv6 Service whose endpoint is the pod of node1, and the range of its address. */
@@ -17,23 +18,13 @@ const SERVICE = [
     metadata: { name: "kubernetes" },
     spec: { cidrs: ["fd00:96::/112"] },
   },
-  {
-    apiVersion: "v1",
-    kind: "Service",
-    metadata: { name: "web", namespace: "default" },
-    spec: { clusterIPs: ["fd00:96::10"], ipFamilies: ["IPv6"], ports: [{ protocol: "TCP", port: 8080 }] },
-  },
-  {
-    apiVersion: "discovery.k8s.io/v1",
-    kind: "EndpointSlice",
-    metadata: { name: "web-1", namespace: "default", labels: { "kubernetes.io/service-name": "web" } },
-    addressType: "IPv6",
-    ports: [{ name: "", protocol: "TCP", port: 8080 }],
-    endpoints: [{ addresses: ["fd00:244:1::2"], conditions: { ready: true }, nodeName: "node1" }],
-  },
-] as const;
-
-const listOf = (items: readonly unknown[]): string => JSON.stringify({ apiVersion: "v1", kind: "List", items });
+  ...serviceObjects(
+    "default/web",
+    ["fd00:96::10"],
+    [{ protocol: "TCP", port: 8080, targetPort: 8080 }],
+    [{ addresses: { 6: parseAddress("fd00:244:1::2") }, nodeName: "node1" }],
+  ),
+];
 
 describe("routes of a node when Nodes, links and addresses change", function () {
   this.timeout(300_000);

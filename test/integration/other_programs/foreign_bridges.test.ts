@@ -10,6 +10,8 @@ import { askHttp } from "../../support/http.ts";
 import { requirePeer } from "../../support/cni/peer.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { podObject } from "../../support/policy/lab/place.ts";
+import { listOf, serviceObjects } from "../../support/services/manifest.ts";
 import { until } from "../../support/until.ts";
 
 const OURS = "drawbridge0";
@@ -165,33 +167,9 @@ describe("a node with pods of another network plugin", function () {
     const before = old(plugin, "old", 2);
     const [backend] = addressesIn(before);
     assert.ok(typeof backend === "number");
-    const address = textOf(backend);
-    const meta = (name: string, labels: object = {}): object => ({
-      name,
-      namespace: "default",
-      uid: `uid-${name}`,
-      labels,
-    });
-    const port = { port: 80, protocol: "TCP" };
-    const service = {
-      clusterIP: "10.96.0.7",
-      clusterIPs: ["10.96.0.7"],
-      ipFamilies: ["IPv4"],
-      ports: [port],
-      type: "ClusterIP",
-    };
-    const slice = {
-      metadata: meta("web-1", { "kubernetes.io/service-name": "web" }),
-      addressType: "IPv4",
-      ports: [port],
-    };
-    const endpoints = [{ addresses: [address], conditions: { ready: true }, nodeName: "node1" }];
-    policyd.put(
-      "service.json",
-      JSON.stringify({ apiVersion: "v1", kind: "Service", metadata: meta("web"), spec: service }),
-    );
-    const ofSlice = { apiVersion: "discovery.k8s.io/v1", kind: "EndpointSlice", ...slice, endpoints };
-    policyd.put("slice.json", JSON.stringify(ofSlice));
+    const ports = [{ protocol: "TCP", port: 80, targetPort: 80 }] as const;
+    const endpoint = { addresses: { 4: backend }, nodeName: "node1" };
+    policyd.put("service.json", listOf(serviceObjects("default/web", ["10.96.0.7"], ports, [endpoint])));
     await policyd.start([`--bridge=${OURS}`]);
     const isReached = async (): Promise<boolean> => {
       using prober = new Prober(lab);
@@ -203,9 +181,7 @@ describe("a node with pods of another network plugin", function () {
       return result?.reached === true;
     };
     assert.equal(await isReached(), false, "without its Pod");
-    const status = { phase: "Running", podIP: address, podIPs: [{ ip: address }] };
-    const pod = { apiVersion: "v1", kind: "Pod", metadata: meta("old"), spec: { nodeName: "node1" }, status };
-    policyd.put("pod.json", JSON.stringify(pod));
+    policyd.put("pod.json", JSON.stringify(podObject("default/old", "node1", [textOf(backend)])));
     await until(isReached, "with its Pod");
   });
 

@@ -3,16 +3,17 @@ import process from "node:process";
 import { type Address, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { ApiServerProcess } from "../../apiserver/process.ts";
-import { API_IPS, API_PORT, apiService } from "../../support/on_top/api_service.ts";
 import type { Endpoint } from "../../lab/probe/endpoint.ts";
 import { type ClusterPod, pairFrom, SmallCluster } from "../../support/on_top/cluster.ts";
 import { DnsServer } from "../../support/on_top/dns_server.ts";
 import { askHttp } from "../../support/http.ts";
 import { APPLICATION, ingress, NGINX_PORT, startNginx } from "../../support/on_top/nginx.ts";
 import type { Program } from "../../support/on_top/program.ts";
-import { type ClusterService, type KubernetesObject, objectsOf, zoneOf } from "../../support/on_top/services.ts";
+import { type ClusterService, objectsOf, zoneOf } from "../../support/on_top/services.ts";
+import { labelled, networkPolicy } from "../../support/policy/manifest.ts";
+import { type KubernetesObject, serviceObjects } from "../../support/services/manifest.ts";
 import { requireKernel, requireProgram } from "../../support/privilege.ts";
-import { type Pair, pairOf } from "../../support/services/traffic_lab.ts";
+import { type Pair, pairOf, textsOf } from "../../support/services/traffic_lab.ts";
 import { until } from "../../support/until.ts";
 
 const DNS_IPS = pairOf("10.96.0.10", "fd00:96::a");
@@ -20,6 +21,9 @@ const WEB_IPS = pairOf("10.96.0.20", "fd00:96::14");
 const INGRESS_IPS = pairOf("10.96.0.30", "fd00:96::1e");
 const BALANCER = pairOf("203.0.113.5", "2001:db8:5::5");
 const LEGACY_IPS = pairOf("10.96.0.40", "fd00:96::28");
+/** The cluster IPs at which pods reach the API, and the port on which its server listens. */
+const API_IPS = pairOf("10.96.0.1", "fd00:96::1");
+const API_PORT = 6443;
 const NODE_PORT = 30_080;
 const HTTP = { name: "http", protocol: "TCP", port: 80, targetPort: NGINX_PORT } as const;
 /**
@@ -39,16 +43,11 @@ process.stdout.write((await response.json()).kind);
 `;
 
 /** Allows only pods of the namespace `ingress` to connect to web's pods. */
-const FROM_INGRESS_ALONE: KubernetesObject = {
-  apiVersion: "networking.k8s.io/v1",
-  kind: "NetworkPolicy",
-  metadata: { namespace: "shop", name: "web" },
-  spec: {
-    podSelector: { matchLabels: { app: "web" } },
-    policyTypes: ["Ingress"],
-    ingress: [{ from: [{ namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "ingress" } } }] }],
-  },
-};
+const FROM_INGRESS_ALONE = networkPolicy("shop", {
+  podSelector: labelled({ app: "web" }),
+  policyTypes: ["Ingress"],
+  ingress: [{ from: [{ namespaceSelector: labelled({ "kubernetes.io/metadata.name": "ingress" }) }] }],
+});
 
 describe("applications on the pod network", function () {
   this.timeout(300_000);
@@ -195,7 +194,10 @@ describe("applications on the pod network", function () {
     const server = new ApiServerProcess(node2.node);
     try {
       await server.tell({ type: "listen", address: "::", port: API_PORT });
-      cluster.put(...apiService(pairFrom(node2.addresses)));
+      // As a cluster has it for its API: the endpoint belongs to no pod.
+      const ports = [{ name: "https", protocol: "TCP", port: 443, targetPort: API_PORT }] as const;
+      const endpoint = { addresses: pairFrom(node2.addresses) };
+      cluster.put(...serviceObjects("default/kubernetes", textsOf(API_IPS), ports, [endpoint]));
       await cluster.inForce();
       const senders = [...Object.values(pods).map(({ namespace }) => namespace), node1.node, node2.node];
       for (const family of FAMILIES) {
@@ -218,17 +220,8 @@ describe("applications on the pod network", function () {
 
   it("EPS-11 NOSEL-07: Endpoints of two subsets are served through the slices mirrored from them; without these, clients are refused", async () => {
     const { client } = pods;
-    const service = {
-      apiVersion: "v1",
-      kind: "Service",
-      metadata: { namespace: "default", name: "legacy" },
-      spec: {
-        clusterIP: formatAddress(LEGACY_IPS[4]),
-        clusterIPs: FAMILIES.map((family) => formatAddress(LEGACY_IPS[family])),
-        ipFamilies: ["IPv4", "IPv6"],
-        ports: [{ protocol: "TCP", port: 80, targetPort: 9376 }],
-      },
-    };
+    const ports = [{ name: "", protocol: "TCP", port: 80, targetPort: 9376 }] as const;
+    const [service] = serviceObjects("default/legacy", textsOf(LEGACY_IPS), ports, []);
     const subsets = [
       { pod: pods.controller, port: 9376 },
       { pod: pods.far, port: 9377 },

@@ -16,7 +16,6 @@ import {
   byFamily,
   type ComingPod,
   comingPod,
-  listOf,
   namespaceObjects,
   type Neighbour,
   podObject,
@@ -26,6 +25,7 @@ import {
 import { EarlyLink } from "../../support/policy/first_packet/early_link.ts";
 import { type DaemonProcess, startDaemon } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
+import { listOf } from "../../support/services/manifest.ts";
 import { requireBridgeNetfilter } from "../../support/privilege.ts";
 import { suiteLab } from "../../support/suite_lab.ts";
 import { until } from "../../support/until.ts";

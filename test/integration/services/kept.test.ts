@@ -13,7 +13,7 @@ import { expectPackets } from "../../support/policy/lab/expectation.ts";
 import { namedLab, type NamedPods, namedPods } from "../../support/policy/lab/named_lab.ts";
 import type { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
 import { inBoth, type Question, type Traffic } from "../../support/policy/lab/question.ts";
-import { service } from "../../support/policy/lab/service.ts";
+import { listOf, serviceObjects } from "../../support/services/manifest.ts";
 import { labelled, networkPolicy } from "../../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
 import { kubeProxyRules } from "../../support/services/kube_proxy.ts";
@@ -47,7 +47,9 @@ describe("policies where kube-proxy serves Services", function () {
     const rules = kubeProxyRules({ clusterIps: CLUSTER_IPS, port: PORT, endpoint: place, targetPort: 80 });
     for (const name of ["node1", "node2"] as const) lab.wired(name).node.exec("nft", ["-f", "-"], rules);
     const ports = (["TCP", "UDP", "SCTP"] as const).map((protocol) => ({ protocol, port: PORT, targetPort: 80 }));
-    const objects = service("x/web", CLUSTER_IPS, ports, [{ place, nodeName: lab.nodeOf(backend) }]);
+    const objects = serviceObjects("x/web", CLUSTER_IPS, ports, [
+      { addresses: place.addresses, nodeName: lab.nodeOf(backend) },
+    ]);
     await lab.apply([...namedPods(lab, PODS), ...objects, ...policies]);
   }
 
@@ -160,20 +162,16 @@ describe("a node that changes over from kube-proxy and back", function () {
     try {
       let daemon = await start(true);
       const [client, server] = [attach("client", "web"), attach("server", "db")];
-      const endpoint = {
-        name: "server",
-        namespace: server,
-        addresses: { 4: parseAddress("10.244.1.3"), 6: parseAddress("fd00:244:1::3") },
-      };
+      const addresses = { 4: parseAddress("10.244.1.3"), 6: parseAddress("fd00:244:1::3") };
       const ports = [{ protocol: "TCP", port: PORT, targetPort: 8080 }] as const;
       const from = { podSelector: labelled({ app: "web" }) };
       const policy = networkPolicy("default", { podSelector: labelled({ app: "db" }), ingress: [{ from: [from] }] });
-      const items = [...service("default/web", CLUSTER_IPS, ports, [{ place: endpoint, nodeName: "node1" }]), policy];
-      policyd.put("web.json", JSON.stringify({ apiVersion: "v1", kind: "List", items }));
+      const items = [...serviceObjects("default/web", CLUSTER_IPS, ports, [{ addresses, nodeName: "node1" }]), policy];
+      policyd.put("web.json", listOf(items));
       await daemon.statusWhen(() => rules().includes("10.96.0.10") && rules("drawbridge-policy").length > 0, "served");
       for (const [to, own] of [
         ...CLUSTER_IPS.map((ip) => [{ address: parseAddress(ip), port: PORT }, 8080] as const),
-        [{ address: endpoint.addresses[4], port: 8081 }, 8081] as const,
+        [{ address: addresses[4], port: 8081 }, 8081] as const,
       ]) {
         const family = familyOf(to.address);
         flows.push(
@@ -184,7 +182,7 @@ describe("a node that changes over from kube-proxy and back", function () {
             clientAddress: parseAddress(family === 4 ? "10.244.1.2" : "fd00:244:1::2"),
             to,
             server,
-            at: { address: endpoint.addresses[family], port: own },
+            at: { address: addresses[family], port: own },
           }),
         );
       }

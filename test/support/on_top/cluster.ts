@@ -9,10 +9,11 @@ import { routeTo, type TwoNodes, type WiredNode } from "../../lab/topology.ts";
 import { namespaceManifest, type NodeName, type Place, podManifest } from "../policy/lab/place.ts";
 import { PolicyLab } from "../policy/lab/policy_lab.ts";
 import type { Pair } from "../services/traffic_lab.ts";
-import type { KubernetesObject, ServiceEndpoint } from "./services.ts";
+import type { KubernetesObject } from "../services/manifest.ts";
+import type { NamedEndpoint } from "./services.ts";
 
 /** A pod of a Kubernetes namespace. Its labels are `app` and its name. */
-export interface ClusterPod extends ServiceEndpoint {
+export interface ClusterPod extends NamedEndpoint {
   readonly namespace: LabNamespace;
 }
 

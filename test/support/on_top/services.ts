@@ -1,22 +1,6 @@
-import { type Address, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
-import type { Pair } from "../services/traffic_lab.ts";
-
-/** An object as a cluster stores it. */
-export interface KubernetesObject {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly metadata: { readonly name: string; readonly namespace?: string } & Readonly<Record<string, unknown>>;
-  readonly [field: string]: unknown;
-}
-
-/** A port of a Service; `targetPort` is a number, as it stands in its slices. */
-export interface ServicePort {
-  readonly name: string;
-  readonly protocol: "TCP" | "UDP";
-  readonly port: number;
-  readonly targetPort: number;
-  readonly nodePort?: number;
-}
+import { type Address, FAMILIES } from "../../../kernel/ip/address.ts";
+import { type KubernetesObject, serviceObjects, type ServicePort } from "../services/manifest.ts";
+import { type Pair, textsOf } from "../services/traffic_lab.ts";
 
 /** A Service with its endpoints, from which the daemon's objects and the DNS server's names are made. */
 export interface ClusterService {
@@ -24,15 +8,15 @@ export interface ClusterService {
   readonly name: string;
   /** Undefined for a headless Service. */
   readonly clusterIps: Pair | undefined;
-  readonly ports: readonly ServicePort[];
-  readonly endpoints: readonly ServiceEndpoint[];
+  readonly ports: readonly (ServicePort & { readonly name: string })[];
+  readonly endpoints: readonly NamedEndpoint[];
   /** Further fields of the Service's spec. */
   readonly spec?: Readonly<Record<string, unknown>>;
   readonly status?: Readonly<Record<string, unknown>>;
 }
 
 /** A pod that answers for a Service. */
-export interface ServiceEndpoint {
+export interface NamedEndpoint {
   /** The pod's name, and its host name in a headless Service. */
   readonly name: string;
   readonly nodeName: string;
@@ -41,32 +25,20 @@ export interface ServiceEndpoint {
 
 /** Returns the Service and a slice of each family, as a control plane writes them. */
 export function objectsOf(service: ClusterService): readonly KubernetesObject[] {
-  const { namespace, name, clusterIps, ports, endpoints } = service;
-  const clusterIpTexts =
-    clusterIps === undefined ? ["None"] : FAMILIES.map((family) => formatAddress(clusterIps[family]));
-  const slices = FAMILIES.map((family) => ({
-    apiVersion: "discovery.k8s.io/v1",
-    kind: "EndpointSlice",
-    metadata: { namespace, name: `${name}-ipv${family}`, labels: { "kubernetes.io/service-name": name } },
-    addressType: `IPv${family}`,
-    ports: ports.map((port) => ({ name: port.name, protocol: port.protocol, port: port.targetPort })),
-    endpoints: endpoints.map((endpoint) => ({
-      addresses: [formatAddress(endpoint.addresses[family])],
-      nodeName: endpoint.nodeName,
-      hostname: endpoint.name,
-      conditions: { ready: true, serving: true, terminating: false },
-    })),
-  }));
-  const spec = {
-    clusterIP: clusterIpTexts[0],
-    clusterIPs: clusterIpTexts,
-    ipFamilies: ["IPv4", "IPv6"],
+  const { namespace, name, clusterIps, ports, endpoints, spec, status } = service;
+  const ready = { ready: true, serving: true, terminating: false };
+  return serviceObjects(
+    `${namespace}/${name}`,
+    clusterIps === undefined ? ["None"] : textsOf(clusterIps),
     ports,
-    selector: { app: name },
-    ...service.spec,
-  };
-  const status = service.status === undefined ? {} : { status: service.status };
-  return [{ apiVersion: "v1", kind: "Service", metadata: { namespace, name }, spec, ...status }, ...slices];
+    endpoints.map((one) => ({
+      addresses: one.addresses,
+      nodeName: one.nodeName,
+      hostname: one.name,
+      conditions: ready,
+    })),
+    { ipFamilies: ["IPv4", "IPv6"], selector: { app: name }, ...spec, status },
+  );
 }
 
 /** The content of a DNS server. */

@@ -1,5 +1,7 @@
+import type { KubernetesObject } from "../services/manifest.ts";
+
 /** Returns a NetworkPolicy in a namespace, named "policy" by default. */
-export function networkPolicy(namespace: string, spec: object, name = "policy"): Readonly<Record<string, unknown>> {
+export function networkPolicy(namespace: string, spec: object, name = "policy"): KubernetesObject {
   return { apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata: { name, namespace }, spec };
 }
 

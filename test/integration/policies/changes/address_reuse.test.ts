@@ -15,7 +15,6 @@ import {
   byFamily,
   type ComingPod,
   comingPod,
-  listOf,
   namespaceObjects,
   type Neighbour,
   podObject,
@@ -27,7 +26,7 @@ import type { DaemonProcess } from "../../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
 import { requireBridgeNetfilter } from "../../../support/privilege.ts";
 import { suiteLab } from "../../../support/suite_lab.ts";
-import { serviceManifest, SERVICE_PORT, TARGET_PORT } from "../../../support/services/manifest.ts";
+import { listOf, serviceManifest, SERVICE_PORT, TARGET_PORT } from "../../../support/services/manifest.ts";
 import { until } from "../../../support/until.ts";
 
 /** The last number of the addresses that one pod gets after another. */

@@ -7,9 +7,9 @@ import { PushFlow } from "../../../support/policy/cuts/push_flow.ts";
 import { type NamedPods, namedPods } from "../../../support/policy/lab/named_lab.ts";
 import { NODE_NAMES, type NodeName } from "../../../support/policy/lab/place.ts";
 import { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
-import { service } from "../../../support/policy/lab/service.ts";
 import { labelled, networkPolicy } from "../../../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../../support/privilege.ts";
+import { serviceObjects } from "../../../support/services/manifest.ts";
 
 const [SERVICE_PORT, TARGET_PORT] = [80, 8080] as const;
 /** The rules of a policy that allows everything, or nothing. */
@@ -69,8 +69,8 @@ describe("live connections follow policies", function () {
         const of = (app: string, spec: object) =>
           networkPolicy(namespace, { podSelector: labelled({ app }), ...spec }, app);
         return [
-          ...service(`${namespace}/pushing`, serviceIps, ports, [
-            { place: lab.place(`${namespace}/server`), nodeName },
+          ...serviceObjects(`${namespace}/pushing`, serviceIps, ports, [
+            { addresses: lab.place(`${namespace}/server`).addresses, nodeName },
           ]),
           of("client", { policyTypes: ["Egress"], egress }),
           of("server", { policyTypes: ["Ingress"], ingress }),

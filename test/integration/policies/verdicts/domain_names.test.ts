@@ -13,7 +13,7 @@ import { listenAll } from "../../../support/policy/lab/nine_pods.ts";
 import { namespaceManifest, podManifest, type PodPlace, textsOf } from "../../../support/policy/lab/place.ts";
 import { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
 import { askLab, inBoth, type Traffic } from "../../../support/policy/lab/question.ts";
-import { service } from "../../../support/policy/lab/service.ts";
+import { serviceObjects } from "../../../support/services/manifest.ts";
 import { until } from "../../../support/until.ts";
 import { requireKernel, requireProgram } from "../../../support/privilege.ts";
 
@@ -123,14 +123,14 @@ describe("egress to domain names", function () {
     { apiVersion: "v1", kind: "Node", metadata: { name: "far" }, spec: { podCIDRs: ["198.51.100.0/24"] } },
     ...["x", "y", "kube-system"].map((name) => namespaceManifest(name, { ns: name })),
     ...PODS.map(({ key, node }) => podManifest(lab.place(key), node)),
-    ...service(
+    ...serviceObjects(
       "kube-system/kube-dns",
       DNS_IPS,
       [
         { protocol: "UDP", port: DNS, targetPort: DNS, name: "dns" },
         { protocol: "TCP", port: DNS, targetPort: DNS, name: "dns-tcp" },
       ],
-      [{ place: lab.place("kube-system/dns"), nodeName: "node2" }],
+      [{ addresses: lab.place("kube-system/dns").addresses, nodeName: "node2" }],
     ),
     ...policies,
   ];

@@ -6,7 +6,7 @@ import { listenAll, ninePodLab, ninePods } from "../../../support/policy/lab/nin
 import { podManifest, podObject, textsOf } from "../../../support/policy/lab/place.ts";
 import type { PolicyLab } from "../../../support/policy/lab/policy_lab.ts";
 import { inBoth, type Question, type Traffic } from "../../../support/policy/lab/question.ts";
-import { service } from "../../../support/policy/lab/service.ts";
+import { serviceObjects } from "../../../support/services/manifest.ts";
 import { clusterNetworkPolicy, labelled, networkPolicy } from "../../../support/policy/manifest.ts";
 import { A, B, egressOfA, ingressOfA, ingressOfX, inNamespace, named } from "../../../support/policy/rows/words.ts";
 import { BLOCK_ROWS } from "../../../support/policy/rows/block_rows.ts";
@@ -55,8 +55,8 @@ describe("policies among nine pods, with packets", function () {
       targetPort: 80,
       nodePort: NODE_PORT,
     }));
-    const at = backends.map((key) => ({ place: lab.place(key), nodeName: lab.nodeOf(key) }));
-    return service("x/web", IPS, ports, at, spec);
+    const at = backends.map((key) => ({ addresses: lab.place(key).addresses, nodeName: lab.nodeOf(key) }));
+    return serviceObjects("x/web", IPS, ports, at, spec);
   }
 
   const toService = (from: string, ...traffics: readonly Traffic[]): readonly Question[] =>

@@ -101,8 +101,3 @@ export function podObject(
     status: { phase: addresses === undefined ? "Pending" : "Running", podIPs },
   };
 }
-
-/** Returns a file of objects. */
-export function listOf(items: readonly object[]): string {
-  return JSON.stringify({ apiVersion: "v1", kind: "List", items });
-}
