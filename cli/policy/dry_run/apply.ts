@@ -1,23 +1,30 @@
 import { contentText } from "../../output/text.ts";
 import { nameOf } from "../../../objects/gate/gate.ts";
-import type { ClusterObject, Node, Pod } from "../../../objects/model.ts";
+import type { Node, Pod } from "../../../objects/model.ts";
 import { frozenLabels } from "../../../objects/name.ts";
+import type { Manifest, Manifests } from "../../input/manifests.ts";
 import { wantedEndpoints, wantedProblem } from "../../input/service_source.ts";
+import { type PlacedWayObject, wayObjectName } from "../../input/ways/way_object.ts";
 import { CONTROLLER_LABELS } from "../../input/workload.ts";
 import { workloadKeyOf } from "../../../objects/workload_name.ts";
-import type { Manifest } from "../../input/manifests.ts";
+
+/** The objects that a change is about: also those by which connections come in. */
+export type Objects = Pick<Manifests, "manifests" | "wayObjects">;
+
+type Placed = Manifest | PlacedWayObject;
 
 /** The effect of a change on one object. */
 export interface ObjectChange {
   readonly type: "added" | "changed" | "unchanged" | "deleted";
-  readonly before: Manifest | undefined;
-  readonly after: Manifest | undefined;
+  readonly before: Placed | undefined;
+  readonly after: Placed | undefined;
+  /** The object after the change or, where it is deleted, before. */
+  readonly placed: Placed;
 }
 
-/** Objects before and after a change. */
+/** Objects after a change. */
 export interface Applied {
-  readonly before: readonly Manifest[];
-  readonly after: readonly Manifest[];
+  readonly after: Objects;
   /** The changes of the given objects; for a workload's template, one for each of its pods. */
   readonly changes: readonly ObjectChange[];
   /** Names of objects to delete that do not exist, such as `NetworkPolicy shop/web`. */
@@ -31,69 +38,97 @@ export interface Applied {
  * A workload's template changes the labels and ports of its existing pods, as if they had been replaced one by one. For
  * a workload without pods, new ones are added that stand for the template.
  */
-export function applyObjects(against: readonly Manifest[], given: readonly Manifest[]): Applied {
-  const objects = new Map(against.map((manifest) => [nameOf(manifest.object), manifest]));
-  const pods = Map.groupBy(against.filter(isPod), ({ object }) => workloadKeyOf(object));
+export function applyObjects(against: Objects, given: Objects): Applied {
+  const objects = byName(against);
+  const pods = Map.groupBy(against.manifests.filter(isPod), ({ object }) => workloadKeyOf(object));
   const templates = new Map<string, Pod>();
   const changes: ObjectChange[] = [];
-  for (const manifest of given) {
-    const { object } = manifest;
+  for (const placed of allOf(given)) {
+    const { object } = placed;
     const key = object.kind === "Pod" && isOfTemplate(object) ? workloadKeyOf(object) : undefined;
     if (object.kind === "Pod" && key !== undefined && pods.has(key)) {
       if (!templates.has(key)) templates.set(key, object);
       continue;
     }
-    const before = objects.get(nameOf(object));
-    const after = before === undefined ? manifest : { ...manifest, object: withState(object, before.object) };
+    const before = objects.get(placedName(placed));
+    const after = before === undefined ? placed : withState(placed, before);
     changes.push(changeOf(before, after));
-    objects.set(nameOf(object), after);
+    objects.set(placedName(placed), after);
   }
   for (const [key, template] of templates) {
     for (const before of pods.get(key) ?? []) {
       const after = { ...before, object: fromTemplate(before.object, template) };
       changes.push(changeOf(before, after));
-      objects.set(nameOf(before.object), after);
+      objects.set(placedName(before), after);
     }
   }
-  return { before: against, after: [...objects.values()], changes, missing: [] };
+  return { after: objectsOf(objects), changes, missing: [] };
 }
 
 /** Returns the objects as they would be after `kubectl delete`. @param names such as `NetworkPolicy shop/web` */
 export function deleteObjects(applied: Applied, names: readonly string[]): Applied {
-  const objects = new Map(applied.after.map((manifest) => [nameOf(manifest.object), manifest]));
+  const objects = byName(applied.after);
   const changes: ObjectChange[] = [];
   const missing: string[] = [];
   for (const name of new Set(names)) {
     const before = objects.get(name);
     if (before === undefined) missing.push(name);
-    else changes.push({ type: "deleted", before, after: undefined });
+    else changes.push({ type: "deleted", before, after: undefined, placed: before });
     objects.delete(name);
   }
-  return { ...applied, after: [...objects.values()], changes: [...applied.changes, ...changes], missing };
+  return { after: objectsOf(objects), changes: [...applied.changes, ...changes], missing };
 }
 
 /** Returns the names of the given objects and their dependents: the pods of workloads, everything in a namespace. */
-export function namesToDelete(against: readonly Manifest[], given: readonly Manifest[]): readonly string[] {
-  const others = given.filter(({ object }) => object.kind !== "Pod" || !isOfTemplate(object));
-  const templates = given.filter(isPod).filter(({ object }) => isOfTemplate(object));
+export function namesToDelete(against: Objects, given: Objects): readonly string[] {
+  const others = allOf(given).filter(({ object }) => object.kind !== "Pod" || !isOfTemplate(object));
+  const templates = given.manifests.filter(isPod).filter(({ object }) => isOfTemplate(object));
   const workloads = new Set(templates.map(({ object }) => workloadKeyOf(object)));
-  const namespaces = new Set(given.flatMap(({ object }) => (object.kind === "Namespace" ? [object.name] : [])));
-  const owned = against.filter(({ object }) => {
+  const namespaces = new Set(
+    given.manifests.flatMap(({ object }) => (object.kind === "Namespace" ? [object.name] : [])),
+  );
+  const owned = allOf(against).filter(({ object }) => {
     if ("namespace" in object && namespaces.has(object.namespace)) return true;
     return object.kind === "Pod" && workloads.has(workloadKeyOf(object));
   });
-  return [...others, ...owned].map(({ object }) => nameOf(object));
+  return [...others, ...owned].map(placedName);
 }
 
-function changeOf(before: Manifest | undefined, after: Manifest): ObjectChange {
-  if (before === undefined) return { type: "added", before, after };
+function allOf({ manifests, wayObjects }: Objects): readonly Placed[] {
+  return [...manifests, ...wayObjects];
+}
+
+function byName(objects: Objects): Map<string, Placed> {
+  return new Map(allOf(objects).map((placed) => [placedName(placed), placed]));
+}
+
+function objectsOf(objects: ReadonlyMap<string, Placed>): Objects {
+  const all = [...objects.values()];
+  return {
+    manifests: all.filter(isManifest),
+    wayObjects: all.filter((one): one is PlacedWayObject => !isManifest(one)),
+  };
+}
+
+/** Returns whether policies are about an object, and not only the ways by which connections come in. */
+export function isManifest(placed: Placed): placed is Manifest {
+  return "key" in placed.object;
+}
+
+/** Returns the name of an object for people, such as `Ingress shop/web`. */
+export function placedName({ object }: Placed): string {
+  return "key" in object ? nameOf(object) : wayObjectName(object);
+}
+
+function changeOf(before: Placed | undefined, after: Placed): ObjectChange {
+  if (before === undefined) return { type: "added", before, after, placed: after };
   const isSame =
     contentText(before.object) === contentText(after.object) && selectorText(before) === selectorText(after);
-  return { type: isSame ? "unchanged" : "changed", before, after };
+  return { type: isSame ? "unchanged" : "changed", before, after, placed: after };
 }
 
 /** Returns the selector of a Service, which its model omits; empty for other objects. */
-function selectorText({ object, source }: Manifest): string {
+function selectorText({ object, source }: Placed): string {
   if (object.kind !== "Service" || wantedProblem(source) !== undefined) return "";
   const labels = Object.entries(wantedEndpoints(source).selector ?? {}).map(([key, value]) => `${key}=${value}`);
   return labels.sort().join();
@@ -108,10 +143,11 @@ function isOfTemplate({ controller, addresses, nodeName, uid }: Pod): boolean {
   return controller !== undefined && addresses.length === 0 && nodeName === undefined && uid === "";
 }
 
-function withState(object: ClusterObject, before: ClusterObject): ClusterObject {
-  if (object.kind === "Pod" && before.kind === "Pod") return podWithState(object, before);
-  if (object.kind === "Node" && before.kind === "Node") return nodeWithState(object, before);
-  return object;
+function withState(placed: Placed, { object: before }: Placed): Placed {
+  const { object } = placed;
+  if (object.kind === "Pod" && before.kind === "Pod") return { ...placed, object: podWithState(object, before) };
+  if (object.kind === "Node" && before.kind === "Node") return { ...placed, object: nodeWithState(object, before) };
+  return placed;
 }
 
 function podWithState(pod: Pod, before: Pod): Pod {
@@ -139,4 +175,35 @@ function fromTemplate(pod: Pod, { labels, annotations, ports, hostNetwork }: Pod
   const own = Object.entries(pod.labels).filter(isAdded);
   const others = Object.entries(labels).filter((entry) => !isAdded(entry));
   return Object.freeze({ ...pod, labels: frozenLabels([...others, ...own]), annotations, ports, hostNetwork });
+}
+
+/**
+ * Returns the objects after a change without the EndpointSlices that the cluster would write again, so that the
+ * endpoints follow from the selectors: those of Services that change, and those in namespaces whose pods change.
+ */
+export function withoutOldSlices({ after, changes }: Applied): readonly Manifest[] {
+  const objects = changes.flatMap(({ type, before, after: young }) =>
+    [before, young].flatMap((one) => (one === undefined ? [] : [{ type, object: one.object }])),
+  );
+  const namespaces = new Set(
+    objects.flatMap(({ type, object }) => (object.kind === "Pod" && type !== "unchanged" ? [object.namespace] : [])),
+  );
+  const services = new Set(
+    objects.flatMap(({ type, object }) => (object.kind === "Service" && type !== "unchanged" ? [object.key] : [])),
+  );
+  const given = new Set(objects.flatMap(({ object }) => (object.kind === "EndpointSlice" ? [nameOf(object)] : [])));
+  const withSelector = new Set(
+    after.manifests.flatMap(({ object, source }) =>
+      object.kind === "Service" && hasSelector(source) ? [object.key] : [],
+    ),
+  );
+  return after.manifests.filter(({ object }) => {
+    if (object.kind !== "EndpointSlice" || given.has(nameOf(object))) return true;
+    const service = `${object.namespace}/${object.serviceName}`;
+    return !withSelector.has(service) || !(namespaces.has(object.namespace) || services.has(service));
+  });
+}
+
+function hasSelector(service: unknown): boolean {
+  return wantedProblem(service) === undefined && wantedEndpoints(service).selector !== undefined;
 }

@@ -13,8 +13,8 @@ export interface PolicyEffect {
   readonly type: ObjectChange["type"];
   /** `NetworkPolicy shop/web` */
   readonly name: string;
-  readonly file: string | undefined;
-  readonly line: number | undefined;
+  readonly file: string;
+  readonly line: number;
   /** For a deleted policy, the pods that it selected. */
   readonly selects: PodNames;
 }
@@ -34,13 +34,11 @@ export interface IsolationEffect {
 
 /** Returns the changes of policies. */
 export function policyEffects(sides: Sides, changes: readonly ObjectChange[]): readonly PolicyEffect[] {
-  return changes.flatMap(({ type, before, after }): readonly PolicyEffect[] => {
-    const manifest = after ?? before;
-    const object = manifest?.object;
-    if (object?.kind !== "NetworkPolicy" && object?.kind !== "ClusterNetworkPolicy") return [];
+  return changes.flatMap(({ type, placed: { object, file, line } }): readonly PolicyEffect[] => {
+    if (object.kind !== "NetworkPolicy" && object.kind !== "ClusterNetworkPolicy") return [];
     const index = type === "deleted" ? sides.before : sides.after;
     const selects = podNames(index, selectionOf(index, object));
-    return [{ type, name: `${object.kind} ${object.key}`, file: manifest?.file, line: manifest?.line, selects }];
+    return [{ type, name: `${object.kind} ${object.key}`, file, line, selects }];
   });
 }
 

@@ -7,8 +7,7 @@ import { diffObject, diffText, type DiffReport } from "../diff/print.ts";
 import { placeText } from "../diff/witness.ts";
 import { liveObject, liveText } from "../live/print.ts";
 import type { LiveReport } from "../live/report.ts";
-import type { ObjectChange } from "./apply.ts";
-import type { WayObjectChange } from "./apply_ways.ts";
+import { type ObjectChange, placedName } from "./apply.ts";
 import type { IsolationEffect, PodNames, PolicyEffect } from "./effect.ts";
 import type { Warning } from "./warnings.ts";
 
@@ -17,8 +16,6 @@ export interface DryRun {
   readonly policies: readonly PolicyEffect[];
   /** The changes of other objects. Their effect on policies shows in the connections that open and close. */
   readonly others: readonly ObjectChange[];
-  /** The changes of Ingresses, routes and the objects that belong to them. */
-  readonly wayObjects: readonly WayObjectChange[];
   readonly isolation: readonly IsolationEffect[];
   readonly diff: DiffReport;
   readonly warnings: readonly Warning[];
@@ -28,12 +25,11 @@ export interface DryRun {
 
 /** Yields the report for people. */
 export function* dryRunText(
-  { policies, others, wayObjects, isolation, diff, warnings, live }: DryRun,
+  { policies, others, isolation, diff, warnings, live }: DryRun,
   style: Style,
   columns: number,
 ): Generator<string> {
-  for (const fact of effects({ policies, others, wayObjects, isolation }))
-    yield foldLine(printable(fact), columns, 0, 2);
+  for (const fact of effects({ policies, others, isolation })) yield foldLine(printable(fact), columns, 0, 2);
   if (live !== undefined) yield* liveText(live, style, columns);
   yield* diffText(diff, style, columns);
   for (const { text, file, line } of warnings) {
@@ -58,16 +54,14 @@ export function dryRunFacts(dryRun: DryRun): readonly string[] {
 function* effects({
   policies,
   others,
-  wayObjects,
   isolation,
-}: Pick<DryRun, "policies" | "others" | "wayObjects" | "isolation">): Generator<string> {
+}: Pick<DryRun, "policies" | "others" | "isolation">): Generator<string> {
   for (const { type, name, file, line, selects } of policies) {
     yield `${type} ${placeText({ name, file, line })}: selects ${selected(selects)}`;
   }
   for (const [text, { length }] of Map.groupBy(others, otherText)) {
     yield length > 1 ? `${text} (${length} pods)` : text;
   }
-  for (const { type, name } of wayObjects) yield `${type} ${name}`;
   for (const { direction, type, of } of isolation) {
     const word = type === "isolated" ? `newly isolated for ${direction}` : `no longer isolated for ${direction}`;
     yield `${word}: ${selected(of)}`;
@@ -75,9 +69,9 @@ function* effects({
 }
 
 /** Returns one line for all pods of a workload. */
-function otherText({ type, before, after }: ObjectChange): string {
-  const object = (after ?? before)?.object;
-  return `${type} ${object?.kind === "Pod" ? groupName(object, "workload") : `${object?.kind ?? ""} ${object?.key ?? ""}`}`;
+function otherText({ type, placed }: ObjectChange): string {
+  const { object } = placed;
+  return `${type} ${object.kind === "Pod" ? groupName(object, "workload") : placedName(placed)}`;
 }
 
 function selected({ pods, names }: PodNames): string {
@@ -86,17 +80,11 @@ function selected({ pods, names }: PodNames): string {
 }
 
 /** Returns the object that docs/cli.md describes. */
-export function dryRunObject({ policies, others, wayObjects, isolation, diff, warnings, live }: DryRun): object {
+export function dryRunObject({ policies, others, isolation, diff, warnings, live }: DryRun): object {
   const { changes, ...oneSided } = { changes: [], ...diffObject(diff) };
   return {
     policies: policies.map(({ type, name, file, line, selects }) => ({ change: type, name, file, line, selects })),
-    others: [
-      ...others.map(({ type, before, after }) => {
-        const object = (after ?? before)?.object;
-        return { change: type, name: `${object?.kind ?? ""} ${object?.key ?? ""}` };
-      }),
-      ...wayObjects.map(({ type, name }) => ({ change: type, name })),
-    ],
+    others: others.map(({ type, placed }) => ({ change: type, name: placedName(placed) })),
     isolation: isolation.map(({ direction, type, of }) => ({ direction, change: type, ...of })),
     changes,
     ...oneSided,

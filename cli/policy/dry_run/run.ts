@@ -4,16 +4,13 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import { printable } from "../../../objects/printable.ts";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
-import { nameOf } from "../../../objects/gate/gate.ts";
 import { nearestHint } from "../../nearest_names.ts";
-import { wayObjectName } from "../../input/ways/way_object.ts";
 import { podsWithAddresses } from "../../cluster/placeholder_addresses.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { accessEntries, configurationEntries, daemonEntries, readingEntries } from "../../input/input_schema.ts";
 import { expectOneReading, loadManifests, loadPlaces, namespaceFor, tellDoubts } from "../../input/load.ts";
-import type { Manifest, Manifests } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
 import type { Io } from "../../io.ts";
@@ -28,8 +25,17 @@ import { changeMarkdown } from "../diff/markdown.ts";
 import { changePage } from "../diff/page.ts";
 import type { Locations } from "../diff/witness.ts";
 import { controllerEntries } from "../../ways_in/controller_option.ts";
-import { type AppliedWays, applyWays, deleteWays, waysToDelete, withoutOldSlices } from "./apply_ways.ts";
-import { type Applied, applyObjects, deleteObjects, namesToDelete } from "./apply.ts";
+import {
+  type Applied,
+  applyObjects,
+  deleteObjects,
+  isManifest,
+  namesToDelete,
+  type ObjectChange,
+  type Objects,
+  placedName,
+  withoutOldSlices,
+} from "./apply.ts";
 import { DRY_RUN_FORMATS } from "./command.ts";
 import { isolationEffects, policyEffects } from "./effect.ts";
 import { type DryRun, dryRunFacts, dryRunObject, dryRunText } from "./print.ts";
@@ -73,28 +79,25 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   const part = { ...input, isPart: true, waysIn: true };
   const given = filename.length === 0 ? NOTHING : await loadManifests(io, { ...part, filename, cluster: false });
   const there = await loadPlaces(io, against, part);
-  const { applied, ways } = changeOf(there, given, deleted);
+  const applied = changeOf(there, given, deleted);
   if (deleted !== true) expectFound(applied, there);
-  const changed = new Set(applied.changes.flatMap(({ after }) => after ?? []));
+  const { after } = applied;
+  const changed = new Set(applied.changes.flatMap((one) => one.after ?? []).filter(isManifest));
   // A warning already reports the change itself; and after everything is deleted, the empty result needs no doubt.
-  if (applied.after.length > 0 || there.manifests.length === 0) tellDoubts(io, [applied.after, changed]);
+  if (after.manifests.length > 0 || there.manifests.length === 0) tellDoubts(io, [after.manifests, changed]);
   const comparison = compareSides(
-    {
-      before: { manifests: applied.before, wayObjects: ways.before },
-      after: { manifests: applied.after, wayObjects: ways.after, wayManifests: withoutOldSlices(applied) },
-    },
+    { before: there, after: { ...after, wayManifests: withoutOldSlices(applied) } },
     { by: "workload", options: policyOptions, controllers: ingressController },
   );
   const { sides, locations } = comparison;
   const places = { isLive, ledgers: ledger, access: read };
-  const live = await tryOnConnections(io, places, applied, { options: policyOptions, locate: locations.after });
+  const live = await tryOnConnections(io, places, [there, after], { options: policyOptions, locate: locations.after });
   tellUnjudged(io, comparison.ways.after.doubts);
   const isShown = shownBy(read);
   const shown = shownPart(comparison, isShown, io);
   const tryAs = (isMerged: boolean): Omit<DryRun, "live"> => ({
     policies: policyEffects(sides, applied.changes),
-    others: applied.changes.filter(({ before, after }) => !isPolicy(after ?? before)),
-    wayObjects: ways.changes,
+    others: otherChanges(applied),
     isolation: isolationEffects(sides, isShown),
     diff: diffReport(comparison, shown, isMerged),
     warnings: warningsOf(comparison, applied, there),
@@ -117,15 +120,15 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
 async function tryOnConnections(
   io: Io,
   places: TablePlaces,
-  applied: Applied,
+  [before, after]: readonly [Objects, Objects],
   { options, locate }: { readonly options: PolicyOptions; readonly locate: Locations["after"] },
 ): Promise<LiveReport | undefined> {
   const { isLive, ledgers } = places;
   if (!isLive && ledgers.length === 0) return undefined;
   const addressed = podsWithAddresses();
   const sides = {
-    before: buildPolicyIndex(storeOf(addressed(applied.before.map(({ object }) => object))), options),
-    after: buildPolicyIndex(storeOf(addressed(applied.after.map(({ object }) => object))), options),
+    before: buildPolicyIndex(storeOf(addressed(before.manifests.map(({ object }) => object))), options),
+    after: buildPolicyIndex(storeOf(addressed(after.manifests.map(({ object }) => object))), options),
   };
   const tables = await readTables(io, places, sides.before, sides.after);
   // A table of the current moment needs no remark.
@@ -133,46 +136,32 @@ async function tryOnConnections(
   return liveReport(sides, locate, tables);
 }
 
-/** Returns the objects before and after. @throws DrawbridgeError ERR_INPUT for names to delete that are malformed */
-function changeOf(
-  there: Objects,
-  given: Objects,
-  deleted: true | readonly string[] | undefined,
-): { readonly applied: Applied; readonly ways: AppliedWays } {
-  if (deleted === true) {
-    const names = waysToDelete(there.wayObjects, given.wayObjects, given.manifests);
-    return {
-      applied: deleteObjects(applyObjects(there.manifests, []), namesToDelete(there.manifests, given.manifests)),
-      ways: deleteWays(applyWays(there.wayObjects, []), names),
-    };
-  }
-  const names = (deleted ?? []).map(objectName);
-  const ways = deleteWays(applyWays(there.wayObjects, given.wayObjects), names);
-  const isWay = (name: string): boolean => ways.changes.some((one) => one.type === "deleted" && one.name === name);
-  const others = names.filter((name) => !isWay(name));
-  return { applied: deleteObjects(applyObjects(there.manifests, given.manifests), others), ways };
+/** Returns the objects after the change. @throws DrawbridgeError ERR_INPUT for names to delete that are malformed */
+function changeOf(there: Objects, given: Objects, deleted: true | readonly string[] | undefined): Applied {
+  return deleted === true
+    ? deleteObjects(applyObjects(there, NOTHING), namesToDelete(there, given))
+    : deleteObjects(applyObjects(there, given), (deleted ?? []).map(objectName));
 }
 
 /** @throws DrawbridgeError ERR_INPUT for an object to delete that does not exist, with the nearest names of its kind */
 function expectFound({ missing: [name] }: Applied, { manifests, wayObjects }: Objects): void {
   if (name === undefined) return;
-  const known = [
-    ...manifests.map(({ object }) => nameOf(object)),
-    ...wayObjects.map(({ object }) => wayObjectName(object)),
-  ];
+  const known = [...manifests, ...wayObjects].map(placedName);
   const kind = name.slice(0, name.indexOf(" ") + 1);
   const ofKind = known.filter((one) => one.startsWith(kind));
   const hint = nearestHint(name, ofKind, "expected one that is there");
   throw new DrawbridgeError("ERR_INPUT", `--delete: ${name} is not among the objects; ${hint}`);
 }
 
-type Objects = Pick<Manifests, "manifests" | "wayObjects">;
 const NOTHING: Objects = Object.freeze({ manifests: [], wayObjects: [] });
 
-function isPolicy(manifest: Manifest | undefined): boolean {
-  const kind = manifest?.object.kind;
-  return kind === "NetworkPolicy" || kind === "ClusterNetworkPolicy";
+/** Returns the changes of everything but policies, those of ways in last. */
+function otherChanges({ changes }: Applied): readonly ObjectChange[] {
+  const others = changes.filter(({ placed: { object } }) => !POLICIES.includes(object.kind));
+  return others.toSorted((a, b) => Number(isManifest(b.placed)) - Number(isManifest(a.placed)));
 }
+
+const POLICIES: readonly string[] = ["NetworkPolicy", "ClusterNetworkPolicy"];
 
 function printed(
   result: DryRun,

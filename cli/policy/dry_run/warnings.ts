@@ -1,4 +1,3 @@
-import { nameOf } from "../../../objects/gate/gate.ts";
 import { type Direction, type FlowEnd } from "../../../objects/semantics/policies/flow.ts";
 import { DNS_PORT } from "../../../objects/domain_name.ts";
 import { isAllowed } from "../../../objects/semantics/policies/evaluate.ts";
@@ -20,7 +19,7 @@ import { unknownPortName } from "../lint/rules/ports.ts";
 import { namespaceTypo, peerSelectsNothing, selectsNothing, unknownNamespace } from "../lint/rules/selects_nothing.ts";
 import { inShadow } from "../lint/rules/shadow.ts";
 import { oversizes } from "../size.ts";
-import type { Applied } from "./apply.ts";
+import { type Applied, placedName } from "./apply.ts";
 
 /** A part of a change that is probably a mistake. */
 export interface Warning {
@@ -53,9 +52,9 @@ export function warningsOf(
   { changes, missing, after }: Applied,
   there: Manifests,
 ): readonly Warning[] {
-  const given = new Set(changes.flatMap((one) => (one.after === undefined ? [] : nameOf(one.after.object))));
+  const given = new Set(changes.flatMap((one) => (one.after === undefined ? [] : placedName(one.after))));
   const settings = { ...sides.after.options, refuseExternalIps: false };
-  const context = lintContext({ ...there, manifests: after, wayObjects: [] }, settings);
+  const context = lintContext({ ...there, manifests: after.manifests, wayObjects: [] }, settings);
   const ofPolicies = lintIn(context, LINT_RULES, [])
     .filter(({ place }) => given.has(place.object))
     .map(({ id, place: { object, file, line }, message, fix }): Warning => {

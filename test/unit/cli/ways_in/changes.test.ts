@@ -194,6 +194,8 @@ describe("ways in: changes", () => {
     }
     const missing = await dryRun(BASE, "", "--delete", "ingress/shop/wed");
     assert.deepEqual([missing.code, missing.err.includes("did you mean Ingress shop/web?")], [3, true]);
+    const nowhere = await dryRun(OBJECTS, INGRESS, "--delete");
+    assert.match(nowhere.out, /^warning: Ingress shop\/web is not among the objects: nothing to delete$/m);
   });
 
   it("INGRESS-15: after a change of a Service or of pods its old EndpointSlices do not count", async () => {
