@@ -1,12 +1,12 @@
 import { compareTexts } from "../../output/text.ts";
 import type { EndGroup } from "./end_class.ts";
 import { type ExamplePair, type GroupChange, sizeFor } from "./diff.ts";
-import { GroupNames } from "./group_names.ts";
+import { groupNames, type GroupNames } from "./group_names.ts";
 import { type Cause, changeKey, type PairChange } from "./pair_change.ts";
 
 /** An equal change from each of some groups to each of others. */
 export interface MergedChange {
-  /** Names of groups, or words for all of a namespace, all nodes or the outside (see {@link GroupNames}). */
+  /** Names of groups, or words for all of a namespace, all nodes or the outside (see {@link groupNames}). */
   readonly from: readonly string[];
   readonly to: readonly string[];
   readonly change: PairChange;
@@ -59,7 +59,7 @@ interface PossibleGroups {
 
 function possibleGroups(groups: readonly EndGroup[], cause: Cause): PossibleGroups {
   const possible = groups.filter((group) => sizeFor(group, cause) > 0);
-  return { names: new GroupNames(possible), byWhole: Map.groupBy(possible, ({ whole }) => whole) };
+  return { names: groupNames(possible), byWhole: Map.groupBy(possible, ({ whole }) => whole) };
 }
 
 function mergeOne(all: readonly GroupChange[], names: GroupNames): MergedChange {
@@ -70,8 +70,8 @@ function mergeOne(all: readonly GroupChange[], names: GroupNames): MergedChange 
   const areNew = (groups: ReadonlySet<EndGroup>): boolean => [...groups].every(({ kind }) => kind === "new pods");
   return {
     isOfStandIns: areNew(from) || areNew(to),
-    from: names.of(from),
-    to: names.of(to),
+    from: names(from),
+    to: names(to),
     change: first.change,
     pairs: all.reduce((sum, { pairs }) => sum + pairs, 0),
     of: all.reduce((sum, { of }) => sum + of, 0),

@@ -4,7 +4,7 @@ import { isFinished } from "../../../objects/semantics/policies/address_owner.ts
 import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { groupName } from "../../cluster/group.ts";
 import { type EndGroup, NO_SIZES, type Sides } from "../diff/end_class.ts";
-import { GroupNames } from "../diff/group_names.ts";
+import { groupNames } from "../diff/group_names.ts";
 import type { Shown } from "../../input/shown.ts";
 import type { ObjectChange } from "./apply.ts";
 
@@ -91,5 +91,5 @@ export function podNames({ pods }: PolicyIndex, holds: (entry: PodEntry) => bool
   }
   const whole = new Set([...chosen].filter((group) => !partly.has(group)));
   const some = [...chosen].flatMap((group) => (partly.has(group) ? [`${group.name} (some)`] : []));
-  return { pods: count, names: [...new GroupNames([...groups.values()]).of(whole), ...some.sort()] };
+  return { pods: count, names: [...groupNames([...groups.values()])(whole), ...some.sort()] };
 }

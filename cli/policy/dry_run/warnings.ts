@@ -10,7 +10,7 @@ import { includes } from "../connections/connection_set.ts";
 import type { Comparison } from "../diff/compared.ts";
 import type { PolicyDiff } from "../diff/diff.ts";
 import type { EndGroup, Sides } from "../diff/end_class.ts";
-import { GroupNames } from "../diff/group_names.ts";
+import { groupNames } from "../diff/group_names.ts";
 import { lintContext } from "../lint/context.ts";
 import { lintIn } from "../lint/lint.ts";
 import { allowsNothing } from "../lint/rules/allows_nothing.ts";
@@ -106,7 +106,7 @@ function dnsWarnings(
     if (isLost) lost.add(from);
   }
   if (lost.size === 0) return [];
-  const names = new GroupNames(groups).of(lost).join(", ");
+  const names = groupNames(groups)(lost).join(", ");
   const [{ port }] = [...servers, DNS];
   const text = `${names} can no longer look up names: ${port}/${DNS.protocol} is cut`;
   return [{ id: "dns-blocked", text, file: undefined, line: undefined }];

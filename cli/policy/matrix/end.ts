@@ -2,6 +2,7 @@ import type { Pod } from "../../../objects/model.ts";
 import { compareTexts } from "../../output/text.ts";
 import { NEW_PODS } from "../../cluster/end_name.ts";
 import { groupName } from "../../cluster/group.ts";
+import { jointNames } from "../joint_names.ts";
 import { type OutsideRegion, regionText } from "../outside_region.ts";
 import type { WayInGroup } from "./way_in_end.ts";
 
@@ -37,30 +38,17 @@ export function domainNameEnd(name: string, regions: readonly OutsideRegion[]): 
   return { name, kind: "outside", pods: [], regions };
 }
 
-/** Names several ends together: all of a workload, of a namespace or of an outside family have one name. */
-export class EndNames {
-  readonly #pods: number;
-  readonly #wholes = new Map<string, number>();
-
-  /** @param ends all existing ends */
-  constructor(ends: readonly MatrixEnd[]) {
-    this.#pods = ends.some(({ kind }) => kind === "other pods") ? 0 : ends.filter(({ kind }) => kind === "pods").length;
-    for (const whole of ends.flatMap(wholesOf)) this.#wholes.set(whole, (this.#wholes.get(whole) ?? 0) + 1);
-  }
-
-  of(ends: readonly MatrixEnd[]): readonly string[] {
-    const present = Map.groupBy(ends.flatMap(wholesOf), (whole) => whole);
-    const areAllPods = this.#pods > 1 && ends.filter(({ kind }) => kind === "pods").length === this.#pods;
-    const isWhole = (whole: string): boolean => {
-      const count = present.get(whole)?.length ?? 0;
-      return (count > 1 || whole.startsWith(`${OUTSIDE} `)) && count === this.#wholes.get(whole);
-    };
-    const names = ends.map((end) => {
-      if (areAllPods && end.kind === "pods") return "all pods";
-      return wholesOf(end).find(isWhole) ?? end.name;
-    });
-    return [...new Set(names)].toSorted(byKind);
-  }
+/**
+ * Returns a function that names some of all existing ends as {@link jointNames} does, in the order of a list: pods, then
+ * the outside, then pods that do not exist yet.
+ */
+export function endNames(all: readonly MatrixEnd[]): (ends: readonly MatrixEnd[]) => readonly string[] {
+  const isPart = all.some(({ kind }) => kind === "other pods");
+  const namesOf = jointNames(all, (end: MatrixEnd) => [
+    ...(end.kind === "pods" && !isPart ? ["all pods"] : []),
+    ...wholesOf(end),
+  ]);
+  return (ends) => [...new Set(namesOf(ends))].toSorted(byKind);
 }
 
 /** Returns the name in a graph, in which the part before the first "/" is the box. */
@@ -79,7 +67,6 @@ function wholesOf({ name, kind, pods: [pod], regions: [region] }: MatrixEnd): re
   return workload === name ? [`${pod.namespace}/*`] : [`${pod.namespace}/*`, workload];
 }
 
-/** Compares names: pods come first, then the outside, then pods that do not exist yet. */
 function byKind(a: string, b: string): number {
   const [first, second] = [placeOf(a), placeOf(b)];
   return first - second || compareTexts(a, b);

@@ -1,7 +1,7 @@
 import { foldLine } from "../../output/fold.ts";
 import { formatTable, GAP, widthsOf } from "../../output/table.ts";
 import type { CellText } from "./cell.ts";
-import { EndNames, isMain, type MatrixEnd } from "./end.ts";
+import { endNames, isMain, type MatrixEnd } from "./end.ts";
 import type { Block, Matrix } from "./matrix.ts";
 
 /** The form of a list. */
@@ -34,11 +34,11 @@ const MOST_NAMES = 20;
  * merged: ten thousand pods of one namespace have one name. A pod with itself, and with its own node, is omitted.
  */
 export function formatList(matrix: Matrix, textOf: CellText, form: ListForm): string {
-  const names = new EndNames([...new Set([...matrix.sources, ...matrix.destinations])]);
+  const names = endNames([...new Set([...matrix.sources, ...matrix.destinations])]);
   const rows = rowsOf(matrix, textOf, form).map(({ ends, text, others }) => ({
-    ends: names.of(ends),
+    ends: names(ends),
     text,
-    others: form.isQuestion ? shortened(names.of(others)) : names.of(others),
+    others: form.isQuestion ? shortened(names(others)) : names(others),
   }));
   const lines = rows.flatMap(({ ends, text, others }) => {
     const [words, all] = [text === "" ? NOTHING : text, others.join(", ") || NOTHING];
