@@ -20,6 +20,5 @@ export const STATE_NAMES: ReadonlyMap<string, StateName> = new Map<string, State
   ["policies-enforced", { isFile: true }],
   ["policyd.sock", { isFile: true }],
   ["policyd.sock.lock", { isFile: true }],
-  ["retained", { isKept: true }],
   [ORIGINAL_SETTINGS, { isKept: true }],
 ]);

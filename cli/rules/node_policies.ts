@@ -8,7 +8,6 @@ import type { PolicyOptions } from "../../policyd/policies/compile/options.ts";
 import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
 import { LivePolicies } from "../../policyd/policies/live/live_policies.ts";
 import { PolicyNotices } from "../../policyd/policies/status/policy_notices.ts";
-import { NO_RETAINED_FILES } from "../../policyd/policies/retained/retained_files.ts";
 import { wholeTable } from "./whole_table.ts";
 
 /** The daemon's log is discarded: it would repeat the problems, which are printed. */
@@ -46,8 +45,7 @@ export function nodePolicies(
     nodeName,
     options,
     clock: { now: () => 0, after: () => () => {} },
-    retained: NO_RETAINED_FILES,
-    areNamespacesReported: false,
+    isEarlier: undefined,
     rules: {
       claim: (owner, claims) => claim(`policy ${owner}`, claims),
       provide: (owner, provided) => void wanted.replace(owner, { table: POLICY_TABLE, ...provided }),

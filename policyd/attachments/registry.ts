@@ -14,6 +14,7 @@ export interface RecordPlace {
 /** The attachments of this node, from the plugin's records and its registrations. */
 export class AttachmentRegistry {
   readonly #records = new Map<string, AttachmentRecord>();
+  readonly #earlier = new Set<string>();
 
   get size(): number {
     return this.#records.size;
@@ -30,6 +31,11 @@ export class AttachmentRegistry {
   /** Adds an attachment; one with the same names is replaced. */
   add(record: AttachmentRecord): void {
     this.#records.set(attachmentKey(record), record);
+  }
+
+  /** Whether an attachment had a record when this daemon started. @param key its {@link attachmentKey} */
+  isEarlier(key: string): boolean {
+    return this.#earlier.has(key);
   }
 
   /** Returns the attachment that is now gone, undefined if there was none. */
@@ -49,7 +55,10 @@ export class AttachmentRegistry {
     const problems: string[] = [];
     for (const network of recordedNetworks(stateDirectory, files).toSorted()) {
       const { records, unreadable } = listAttachments(stateDirectory, network, files);
-      for (const record of records) if (record.bootId === bootId) this.add(record);
+      for (const record of records.filter((one) => one.bootId === bootId)) {
+        this.add(record);
+        this.#earlier.add(attachmentKey(record));
+      }
       problems.push(
         ...unreadable.map(({ path, reason }) => `${path}: ${reason}; the pod is not known until it registers`),
       );

@@ -7,7 +7,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { AttachmentFollower } from "../attachments/follower.ts";
-import { attachmentKey, type AttachmentRegistry } from "../attachments/registry.ts";
+import type { AttachmentRegistry } from "../attachments/registry.ts";
 import type { Component } from "../component.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { NoticeSink } from "../events/notice.ts";
@@ -31,7 +31,6 @@ import { type NameCounts, NameLearning } from "./names/name_learning.ts";
 import { inPodNetworks, OwnNetworks } from "./own_networks.ts";
 import { EMPTY_VIEW, policiesOff } from "./policies_off.ts";
 import { PolicyEnforcement } from "./policy_enforcement.ts";
-import { retainedFiles } from "./retained/retained_files.ts";
 import { PolicyNotices } from "./status/policy_notices.ts";
 
 /** The parts of the daemon that {@link openPolicies} needs. */
@@ -107,18 +106,16 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
 }
 
 function enforced(configuration: Configuration, given: PolicyOptions, machine: PoliciesMachine): OpenedPolicies {
-  const { nodeName, podCIDRs, objectsDirectory, stateDirectory, connectionLimit } = configuration;
-  const { clock, logger, attachments, clusterEvents: events, originals, judge, mark, ruleset } = machine;
+  const { nodeName, podCIDRs, objectsDirectory, connectionLimit } = configuration;
+  const { clock, logger, attachments, clusterEvents: events, judge, mark, ruleset } = machine;
   const queue = openAnswerQueue(machine.syscalls, given.answerLogGroup);
   const options = { ...given, hasAnswerQueue: typeof queue !== "string" };
-  const keys = (): Set<string> => new Set([...attachments.values()].map(attachmentKey));
   const policies = new PolicyEnforcement({
     nodeName,
     ruleset,
     clock,
     options,
-    retained: retainedFiles({ stateDirectory, files: originals.files, logger, attachments: keys }),
-    areNamespacesReported: objectsDirectory === undefined,
+    isEarlier: objectsDirectory === undefined ? (key) => attachments.isEarlier(key) : undefined,
     collectionPace: v8CollectionPace(),
   });
   const view = policies.view();

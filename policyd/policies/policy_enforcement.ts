@@ -21,7 +21,6 @@ import type { PolicyFollower } from "./live/policy_follower.ts";
 import { policyRules } from "./live/policy_rules.ts";
 import { type PolicyView, policyView } from "./live/policy_view.ts";
 import type { RoomBounds } from "./live/sets/set_room.ts";
-import type { RetainedStore } from "./retained/retained_files.ts";
 
 /** The longest time the event loop is blocked: the batch of computed changes is often written in the same turn. */
 const SLICE_MILLISECONDS = 5;
@@ -34,9 +33,11 @@ export interface PolicyEnforcementParts {
   readonly ruleset: Pick<Ruleset, "claim" | "provide" | "committed" | "isReconciled">;
   readonly clock: Clock;
   readonly options: PolicyOptions;
-  readonly retained: RetainedStore;
-  /** Whether the source reports each pod's Namespace sooner or later, as an API server does; false if absent. */
-  readonly areNamespacesReported?: boolean;
+  /**
+   * Whether an attachment was there before this daemon. Given where each pod's Namespace is reported sooner or later, as
+   * by an API server; files may omit Namespaces (POL-24).
+   */
+  readonly isEarlier?: ((key: string) => boolean) | undefined;
   /** Hurried while a change takes more than a slice, since the heap fills up then; undefined leaves the pace to V8. */
   readonly collectionPace?: CollectionPace;
   /** The bounds of the sets of NetworkPolicies; absent for the usual ones. */
@@ -68,9 +69,8 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
   constructor(parts: PolicyEnforcementParts) {
     this.#parts = parts;
     const { ruleset } = parts;
-    const { areNamespacesReported = false } = parts;
     const rules = policyRules(ruleset, () => (this.#isAhead = true));
-    this.#live = new LivePolicies({ ...parts, rules, areNamespacesReported });
+    this.#live = new LivePolicies({ ...parts, rules, isEarlier: parts.isEarlier });
     ruleset.committed.subscribe((commit) => this.#rulesInForce(commit));
   }
 

@@ -67,11 +67,9 @@ export function groupHasNode({ selector }: NodeGroup, labels: Labels): boolean {
   return isSelected(selector, labels);
 }
 
-/** Returns whether a policy selects a pod. */
+/** Returns whether a policy selects a pod, which for a NetworkPolicy is one of its namespace. */
 export function subjectSelects(policy: NetworkPolicy | ClusterNetworkPolicy, pod: SelectablePod): boolean {
-  if (policy.kind === "NetworkPolicy") {
-    return policy.namespace === pod.namespace && isSelected(policy.podSelector, pod.labels);
-  }
+  if (policy.kind === "NetworkPolicy") return isSelected(policy.podSelector, pod.labels);
   const { namespaceSelector, podSelector } = policy.subject;
   if (!isSelected(namespaceSelector, pod.namespaceLabels)) return false;
   return podSelector === undefined || isSelected(podSelector, pod.labels);

@@ -18,7 +18,6 @@ import { MemberSets } from "./sets/member_sets.ts";
 import { PolicyLists, type Selection } from "./index/policy_lists.ts";
 import { PodPolicies } from "./pods/pod_policies.ts";
 import type { PolicyRules } from "./policy_rules.ts";
-import type { RetainedStore } from "../retained/retained_files.ts";
 import type { RoomBounds } from "./sets/set_room.ts";
 import { RetainedPolicies } from "./index/retained_policies.ts";
 import { type Priority, WorkQueue } from "./work_queue.ts";
@@ -32,9 +31,11 @@ export interface LiveParts {
   readonly rules: PolicyRules;
   readonly options: PolicyOptions;
   readonly clock: Pick<Clock, "now" | "after">;
-  /** Where the policies of ending namespaces outlive the daemon. */
-  readonly retained: RetainedStore;
-  readonly areNamespacesReported: boolean;
+  /**
+   * Whether an attachment was there before this daemon. Given where each pod's Namespace is reported sooner or later, as
+   * by an API server; files may omit Namespaces (POL-24).
+   */
+  readonly isEarlier: ((key: string) => boolean) | undefined;
   readonly roomBounds?: RoomBounds;
 }
 
@@ -83,16 +84,17 @@ export class LivePolicies {
   /** The last time at which nothing was left to settle or to switch, as far as this was asked. */
   #finished = Number.NEGATIVE_INFINITY;
 
-  constructor({ nodeName, rules, options, clock, retained, areNamespacesReported, roomBounds }: LiveParts) {
+  constructor({ nodeName, rules, options, clock, isEarlier, roomBounds }: LiveParts) {
     this.#clock = clock;
     this.#expected = new ExpectedPods(nodeName);
     this.#sets = new MemberSets(rules, this.members.groups, (members) => this.#settleAll(members), roomBounds);
     this.profiles = new ActiveProfiles({ rules, memberSets: this.#sets, options });
     this.#verdicts = new LocalVerdicts(rules, this.profiles, (members) => this.#settleAll(members));
     const { members, profiles } = this;
+    const areNamespacesReported = isEarlier !== undefined;
     this.#policies = new PodPolicies({ lists: this.#lists, members, profiles, areNamespacesReported });
     const policiesIn = (namespace: string): Iterable<NetworkPolicy> => this.#lists.in(namespace);
-    this.#retained = new RetainedPolicies({ clock, store: retained, policiesIn });
+    this.#retained = new RetainedPolicies({ clock, isEarlier, policiesIn });
   }
 
   /** Queues changes of objects. */

@@ -9,7 +9,6 @@ import { policyTable } from "../../../policyd/policies/compile/policy_table.ts";
 import { type FlowEvaluator, flowEvaluator } from "../../../policyd/policies/live/flow_evaluator.ts";
 import { LivePolicies } from "../../../policyd/policies/live/live_policies.ts";
 import type { PolicyRules } from "../../../policyd/policies/live/policy_rules.ts";
-import { NO_RETAINED_FILES } from "../../../policyd/policies/retained/retained_files.ts";
 import { set } from "./live/live_node.ts";
 import { attachmentOf } from "./live/objects.ts";
 
@@ -63,8 +62,7 @@ export class CompiledCluster {
       rules,
       options: this.#options,
       clock: { now: () => 0, after: () => () => {} },
-      retained: NO_RETAINED_FILES,
-      areNamespacesReported: false,
+      isEarlier: undefined,
     });
     live.change(this.#objects.map(set));
     const here = [...this.holders].filter(([, { node }]) => node === name);

@@ -2,8 +2,7 @@ import type { Clock } from "../../../lib/clock.ts";
 import type { Namespace, NetworkPolicy } from "../../../../objects/model.ts";
 import { RECENT_BYTES } from "../../../bounds.ts";
 import { Budget, type BudgetBounds } from "../../../lib/budget.ts";
-import { type PackedPolicy, packPolicy, unpackPolicy } from "../../retained/packed_policy.ts";
-import type { RetainedStore } from "../../retained/retained_files.ts";
+import { type PackedPolicy, packPolicy, unpackPolicy } from "./packed_policy.ts";
 
 /**
  * How long after the deletion of its content the end of a namespace may be seen. Each kind has its own watch: after an
@@ -33,8 +32,6 @@ interface OwnLife extends NamespaceLife {
   phase: "active" | "ending" | "gone";
   /** The keys of attachments. */
   readonly pods: Set<string>;
-  /** The number under which it is saved; undefined while it is not. */
-  number: number | undefined;
 }
 
 interface Deletion {
@@ -46,7 +43,8 @@ interface Deletion {
 
 export interface RetainedParts {
   readonly clock: Pick<Clock, "now" | "after">;
-  readonly store: RetainedStore;
+  /** Whether an attachment was there before this daemon; undefined where a Namespace that exists may not be reported. */
+  readonly isEarlier: ((key: string) => boolean) | undefined;
   /** The existing policies of a namespace. */
   readonly policiesIn: (namespace: string) => Iterable<NetworkPolicy>;
   /** Of recently deleted policies, in bytes. */
@@ -58,72 +56,35 @@ export interface RetainedParts {
  * content of a namespace, its pods stay isolated until they are gone (CVE-2024-7598). A policy that is deleted from a
  * namespace that stays ends at once.
  *
- * When a namespace with pods begins to end, its policies are saved for the next daemon. A daemon that finds an ending
- * namespace of which nothing is saved cannot know which policies are gone already, and leaves its pods closed. If some
- * saved policies cannot be read, they may belong to any attached pod whose namespace does not exist: such pods stay
- * closed, too.
+ * A daemon that finds an ending namespace cannot know which policies are gone already, nor which ones there were in a
+ * namespace that is gone. It leaves their pods closed.
  */
 export class RetainedPolicies {
   readonly #parts: RetainedParts;
   readonly #lives = new Map<string, OwnLife>();
   readonly #own = new Map<NamespaceLife, OwnLife>();
-  /** By attachments that an earlier daemon has saved. */
-  readonly #saved = new Map<string, OwnLife>();
   /**
    * Recently deleted policies of namespaces that were not ending, the oldest first. Those of a namespace for which there
    * was no room have one entry, by its name.
    */
   readonly #recent = new Map<string, Deletion>();
   readonly #room: Budget;
-  /** The existing namespaces; recorded until all objects have arrived, and only if some saved files are unreadable. */
-  readonly #there: Set<string> | undefined;
   /** The uids of the existing namespaces. */
   readonly #uids = new Map<string, string>();
-  /** Attachments whose policies may be among those that could not be read. */
-  #doubtful: ReadonlySet<string> = new Set();
   #hasBegun = false;
   /** Whether the timer that forgets the oldest is set. */
   #isWaiting = false;
-  #lastNumber: number;
 
   constructor(parts: RetainedParts) {
     this.#parts = parts;
     this.#room = new Budget(parts.roomBounds ?? RECENT_BYTES);
-    const { records, isWhole, lastNumber } = parts.store.load();
-    this.#there = isWhole ? undefined : new Set();
-    this.#lastNumber = lastNumber;
-    for (const [number, { namespace, attachments, policies }] of records) {
-      const life: OwnLife = {
-        namespace,
-        retained: new Map(policies.map((policy) => [policy.key, policy])),
-        isUnknown: false,
-        phase: "gone",
-        pods: new Set(attachments),
-        number,
-      };
-      this.#lives.set(namespace, life);
-      this.#own.set(life, life);
-      for (const key of attachments) this.#saved.set(key, life);
-    }
   }
 
   /** Begins when all objects have arrived once: this daemon sees whatever ends from now on. */
   begin(): void {
     if (this.#hasBegun) return;
     this.#hasBegun = true;
-    // Files without any Namespace do not show that one is missing (POL-24).
-    const isDoubted = this.#there !== undefined && this.#there.size > 0;
-    if (this.#saved.size === 0 && !isDoubted) return;
-    // Attachments that an earlier daemon has saved may be gone by now.
-    const present = this.#parts.store.attachments();
-    if (isDoubted) {
-      this.#doubtful = new Set([...present].filter((key) => !this.#saved.has(key)));
-      for (const life of this.#own.values()) this.#doubt(life);
-    }
-    for (const life of new Set(this.#saved.values())) {
-      for (const key of life.pods) if (!present.has(key)) this.#remove(life, key);
-      this.#save(life);
-    }
+    for (const life of this.#own.values()) this.#giveUpLost(life);
   }
 
   /**
@@ -137,25 +98,22 @@ export class RetainedPolicies {
   enter(namespace: string, key: string, before?: NamespaceLife): NamespaceLife {
     if (before?.namespace === namespace) return before;
     this.leave(before, key);
-    const saved = this.#saved.get(key);
-    const life = saved?.namespace === namespace ? saved : this.#lifeOf(namespace, key);
+    const life = this.#isLost(namespace, key) ? lostLife(namespace) : this.#life(namespace);
     this.#own.set(life, life);
-    if (life.pods.has(key)) return life;
     life.pods.add(key);
-    this.#save(life);
     return life;
   }
 
   /** Removes a pod from its life; does nothing for a pod without a namespace. */
   leave(life: NamespaceLife | undefined, key: string): void {
     const own = life && this.#own.get(life);
-    if (own !== undefined) this.#remove(own, key);
+    if (own === undefined) return;
+    own.pods.delete(key);
+    this.#forgetEmpty(own);
   }
 
   /** Records a Namespace, undefined for one that is gone. @returns whether this changes which policies its pods keep */
   namespaceChanged(name: string, namespace: Pick<Namespace, "isTerminating" | "uid"> | undefined): boolean {
-    if (!this.#hasBegun && namespace !== undefined) this.#there?.add(name);
-    if (!this.#hasBegun && namespace === undefined) this.#there?.delete(name);
     const isNext = this.#isNext(name, namespace);
     if (namespace === undefined) this.#uids.delete(name);
     else this.#uids.set(name, namespace.uid);
@@ -187,7 +145,6 @@ export class RetainedPolicies {
     this.#keepRecent(life);
     for (const policy of this.#parts.policiesIn(name)) life.retained.set(policy.key, policy);
     life.phase = "gone";
-    this.#save(life);
     return life.retained.size > before || life.isUnknown !== wasUnknown;
   }
 
@@ -201,7 +158,6 @@ export class RetainedPolicies {
     if (isNew) {
       life.isUnknown = !this.#hasBegun && namespace !== undefined;
       this.#keepRecent(life);
-      this.#save(life);
     }
     this.#forgetEmpty(life);
     return life.retained.size > before || life.isUnknown !== wasUnknown;
@@ -226,10 +182,7 @@ export class RetainedPolicies {
   /** Records an existing policy, which need not be retained. */
   policySet({ namespace, key }: Pick<NetworkPolicy, "namespace" | "key">): void {
     this.#forgetRecent(key);
-    const life = this.#lives.get(namespace);
-    if (life === undefined) return;
-    life.retained.delete(key);
-    if (life.phase === "ending") this.#save(life);
+    this.#lives.get(namespace)?.retained.delete(key);
   }
 
   /** Retains the recently deleted policies of a namespace that ends; if some had no room, they are unknown. */
@@ -249,21 +202,16 @@ export class RetainedPolicies {
     this.#recent.delete(entry);
   }
 
-  #lifeOf(namespace: string, key: string): OwnLife {
-    const hasEnd = (this.#lives.get(namespace)?.phase ?? "active") !== "active";
-    if (hasEnd || !this.#isLost(namespace, key)) return this.#life(namespace);
-    return { ...newLife(namespace), phase: "gone", isUnknown: true };
-  }
-
-  /** Whether the policies of a pod, whose namespace does not exist, may be among those that could not be read. */
+  /** Whether the namespace of an earlier daemon's pod is gone, and whatever its policies were. */
   #isLost(namespace: string, key: string): boolean {
-    return this.#doubtful.has(key) && this.#there?.has(namespace) === false;
+    const isKnown = this.#uids.has(namespace) || (this.#lives.get(namespace)?.phase ?? "active") !== "active";
+    return this.#hasBegun && !isKnown && this.#parts.isEarlier?.(key) === true;
   }
 
-  /** Gives up a life whose pods were added before it was known that they are doubtful; they have no rules yet. */
-  #doubt(life: OwnLife): void {
-    const { namespace, pods, phase } = life;
-    if (phase !== "active" || ![...pods].some((key) => this.#isLost(namespace, key))) return;
+  /** Gives up a life whose pods were added before it was known that their namespace is gone; they have no rules yet. */
+  #giveUpLost(life: OwnLife): void {
+    const { namespace, pods } = life;
+    if (![...pods].some((key) => this.#isLost(namespace, key))) return;
     life.phase = "gone";
     life.isUnknown = true;
     this.#lives.delete(namespace);
@@ -277,31 +225,9 @@ export class RetainedPolicies {
     return life;
   }
 
-  /** Saves the policies that the pods of a life keep. Policies of a new namespace with its name are not among them. */
-  #save(life: OwnLife): void {
-    if (!this.#hasBegun || life.phase === "active" || life.isUnknown || life.pods.size === 0) return;
-    const { namespace, retained, pods } = life;
-    const isCurrent = this.#lives.get(namespace) === life;
-    const there = isCurrent ? [...this.#parts.policiesIn(namespace)] : [];
-    life.number ??= ++this.#lastNumber;
-    this.#parts.store.save(life.number, {
-      namespace,
-      attachments: [...pods],
-      policies: [...retained.values(), ...there],
-    });
-  }
-
-  #remove(life: OwnLife, key: string): void {
-    life.pods.delete(key);
-    if (this.#saved.get(key) === life) this.#saved.delete(key);
-    this.#forgetEmpty(life);
-  }
-
   /** Forgets a life without pods, but remembers a namespace that is ending: pods may still be added to it. */
   #forgetEmpty(life: OwnLife): void {
     if (life.pods.size > 0) return;
-    if (life.number !== undefined) this.#parts.store.remove(life.number);
-    life.number = undefined;
     this.#own.delete(life);
     if (life.phase !== "ending" && this.#lives.get(life.namespace) === life) this.#lives.delete(life.namespace);
   }
@@ -326,7 +252,12 @@ export class RetainedPolicies {
 }
 
 function newLife(namespace: string): OwnLife {
-  return { namespace, retained: new Map(), isUnknown: false, phase: "active", pods: new Set(), number: undefined };
+  return { namespace, retained: new Map(), isUnknown: false, phase: "active", pods: new Set() };
+}
+
+/** Returns the life of a pod whose namespace was gone before this daemon started. */
+function lostLife(namespace: string): OwnLife {
+  return { ...newLife(namespace), isUnknown: true, phase: "gone" };
 }
 
 /** Returns the bytes of the room that a deleted policy takes: packed it takes fewer, but its pods may get it again. */

@@ -16,7 +16,6 @@ import { DEFAULT_POLICY_OPTIONS, type PolicyOptions } from "../../../../policyd/
 import { POLICY_TABLE, policyTable } from "../../../../policyd/policies/compile/policy_table.ts";
 import { PolicyEnforcement } from "../../../../policyd/policies/policy_enforcement.ts";
 import type { RoomBounds } from "../../../../policyd/policies/live/sets/set_room.ts";
-import { NO_RETAINED_FILES } from "../../../../policyd/policies/retained/retained_files.ts";
 import type { TickingClock } from "./ticking_clock.ts";
 
 /** An event for a node's policies. */
@@ -40,7 +39,7 @@ export interface LiveNodeParts {
   readonly clock: TickingClock;
   readonly options?: PolicyOptions;
   readonly collectionPace?: CollectionPace;
-  readonly areNamespacesReported?: boolean;
+  readonly isEarlier?: (key: string) => boolean;
   readonly roomBounds?: RoomBounds;
   /** Events that it receives before it writes anything, like a daemon that reads the cluster first. */
   readonly known?: readonly LiveEvent[];
@@ -64,7 +63,6 @@ export class LiveNode {
       ruleset: this.ruleset,
       clock,
       options,
-      retained: NO_RETAINED_FILES,
       ...parts,
     });
     for (const event of known) this.apply(event);

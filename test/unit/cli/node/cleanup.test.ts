@@ -173,7 +173,7 @@ describe("cli/node: cleanup", () => {
   }
 
   it("UNINSTALL-01: without pods the state directory goes with all that plugin and daemon put there, marks of ended sandboxes too", () => {
-    const changes = { records: [], links: [BRIDGE], state: ["attachments", "ended", "retained", "policies-enforced"] };
+    const changes = { records: [], links: [BRIDGE], state: ["attachments", "ended", "policies-enforced"] };
     assert.ok(texts(cleanupPlan(inventory(changes), true).removals).includes("directory /run/drawbridge"));
   });
 

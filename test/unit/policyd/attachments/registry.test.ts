@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { writeAttachment } from "../../../../attachment/attachment_writer.ts";
-import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
+import { attachmentKey, AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
 import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 import { realFileSystem, useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 
@@ -22,6 +22,9 @@ describe("policyd/attachments/registry", () => {
     const place = { stateDirectory: base(), bootId: attachmentRecord().bootId, files: realFileSystem };
     const problems = registry.load(place);
     assert.deepEqual([...registry.values()], records.slice(0, 2));
+    registry.add(attachmentRecord({ containerId: "later" }));
+    const earlier = [...registry.values()].map((one) => registry.isEarlier(attachmentKey(one)));
+    assert.deepEqual(earlier, [true, true, false], "the last one had no record at the start");
     assert.equal(problems.length, 1);
     assert.match(problems[0] ?? "", /torn:eth0\.json: no JSON/);
   });

@@ -3,17 +3,11 @@ import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { BudgetBounds } from "../../../../../policyd/lib/budget.ts";
 import type { NetworkPolicy } from "../../../../../objects/model.ts";
 import { RetainedPolicies } from "../../../../../policyd/policies/live/index/retained_policies.ts";
-import {
-  NO_RETAINED_FILES,
-  type RetainedRecord,
-  type RetainedRecords,
-  type RetainedStore,
-} from "../../../../../policyd/policies/retained/retained_files.ts";
-import { packPolicy, unpackPolicy } from "../../../../../policyd/policies/retained/packed_policy.ts";
-import { policyManifest } from "../../../../../policyd/policies/retained/policy_manifest.ts";
+import { packPolicy, unpackPolicy } from "../../../../../policyd/policies/live/index/packed_policy.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
+import { show } from "../../../../support/policy/question.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
 
 const TERMINATING = { uid: "1", isTerminating: true };
@@ -27,38 +21,11 @@ function policy(name: string, namespace = "n"): NetworkPolicy {
 function withPod(there: readonly NetworkPolicy[] = [], roomBounds?: BudgetBounds) {
   const clock = new FakeClock();
   const bounds = roomBounds === undefined ? {} : { roomBounds };
-  const retained = new RetainedPolicies({ clock, store: NO_RETAINED_FILES, policiesIn: () => there, ...bounds });
+  const retained = new RetainedPolicies({ clock, isEarlier: () => false, policiesIn: () => there, ...bounds });
   retained.begin();
   retained.namespaceChanged("n", ACTIVE);
   const life = retained.enter("n", "a");
   return { clock, retained, life, keys: () => [...life.retained.keys()].sort() };
-}
-
-class MemoryStore implements RetainedStore {
-  readonly records = new Map<number, RetainedRecord>();
-  readonly present: Set<string>;
-  isWhole = true;
-
-  constructor(present: readonly string[]) {
-    this.present = new Set(present);
-  }
-
-  load(): RetainedRecords {
-    const { isWhole } = this;
-    return { records: new Map(this.records), isWhole, lastNumber: Math.max(0, ...this.records.keys()) };
-  }
-
-  save(number: number, record: RetainedRecord): void {
-    this.records.set(number, record);
-  }
-
-  remove(number: number): void {
-    this.records.delete(number);
-  }
-
-  attachments(): ReadonlySet<string> {
-    return this.present;
-  }
 }
 
 describe("policyd/policies/live/retained_policies", () => {
@@ -161,98 +128,47 @@ describe("policyd/policies/live/retained_policies", () => {
     assert.deepEqual([...retained.enter("n", "c").retained.keys()], [], "nothing is left of a namespace and its pods");
   });
 
-  describe("after a restart", () => {
-    const P = policy("p");
+  describe("of pods that an earlier daemon had", () => {
+    /** A daemon that reads objects, with the pod "earlier" from before. */
+    const starting = () =>
+      new RetainedPolicies({ clock: new FakeClock(), isEarlier: (key) => key === "earlier", policiesIn: () => [] });
 
-    /** A daemon that has read all objects. @param state of the namespace "n" @param there policies in it */
-    function daemon(store: RetainedStore, state: object | undefined, there: readonly NetworkPolicy[] = []) {
-      const retained = new RetainedPolicies({ clock: new FakeClock(), store, policiesIn: () => there });
-      if (state !== undefined) retained.namespaceChanged("n", { ...ACTIVE, ...state });
-      for (const one of there) retained.policySet(one);
-      return retained;
-    }
-
-    /** The files of an earlier daemon that saw the namespace terminate while it had pods. */
-    function ended(pods: readonly string[] = ["a"]): MemoryStore {
-      const store = new MemoryStore(pods);
-      const retained = daemon(store, ACTIVE, [P]);
-      retained.begin();
-      for (const key of pods) retained.enter("n", key);
-      assert.equal(store.records.size, 0, "nothing is saved while the namespace does not terminate");
-      retained.namespaceChanged("n", TERMINATING);
-      return store;
-    }
-
-    it("POL-58: pods keep their policies if the namespace is gone or another one has its name, and new pods do not get them", () => {
-      for (const state of [undefined, ACTIVE]) {
-        const next = daemon(ended(), state);
-        next.begin();
-        assert.deepEqual([...next.enter("n", "a").retained.keys()], ["n/p"]);
-        const other = next.enter("n", "b");
-        assert.equal(other.retained.size, state === undefined ? 1 : 0);
-        assert.equal(other.isUnknown, false);
-      }
-    });
-
-    describe("with records that cannot all be read", () => {
-      /** A daemon after an earlier one with the pods "a" and "b", of which only "b" is in a readable record. */
-      function lossy(namespaces: readonly string[], isWhole = false): RetainedPolicies {
-        const store = new MemoryStore(["a", "b"]);
-        store.isWhole = isWhole;
-        store.save(7, { namespace: "saved", attachments: ["b"], policies: [policy("p", "saved")] });
-        const retained = new RetainedPolicies({ clock: new FakeClock(), store, policiesIn: () => [] });
-        for (const name of namespaces) retained.namespaceChanged(name, ACTIVE);
-        retained.begin();
-        return retained;
-      }
-
-      it("POL-58: a pod has unknown policies if its Namespace came and went before all objects were read, also when it returns", () => {
-        const store = new MemoryStore(["a"]);
-        store.isWhole = false;
-        const next = new RetainedPolicies({ clock: new FakeClock(), store, policiesIn: () => [] });
-        for (const name of ["default", "n"]) next.namespaceChanged(name, ACTIVE);
-        next.namespaceChanged("n", undefined);
-        next.begin();
-        for (let times = 2; times > 0; times--) {
-          const life = next.enter("n", "a");
-          assert.equal(life.isUnknown, true);
-          next.leave(life, "a");
-          assert.equal(next.enter("n", "new").isUnknown, false);
-        }
-      });
-
-      it("POL-58: a pod that comes before all objects are read has unknown policies if its Namespace is missing then", () => {
-        const store = new MemoryStore(["a", "there"]);
-        store.isWhole = false;
-        const next = new RetainedPolicies({ clock: new FakeClock(), store, policiesIn: () => [] });
-        const [life, other] = [next.enter("n", "a"), next.enter("default", "there")];
+    for (const isFirst of [true, false]) {
+      it(`POL-58: the policies are unknown if the Namespace is gone when all objects are read, for a pod added ${isFirst ? "before" : "after"} that, and not for a new pod`, () => {
+        const next = starting();
         next.namespaceChanged("default", ACTIVE);
+        const before = isFirst ? ["n", "default"].map((name) => next.enter(name, "earlier")) : [];
+        // It may still be there when Namespaces are read, and gone when all else is.
+        for (const state of isFirst ? [] : [ACTIVE, undefined]) next.namespaceChanged("n", state);
         next.begin();
-        assert.deepEqual([life.isUnknown, other.isUnknown], [true, false]);
-        next.namespaceChanged("n", ACTIVE);
-        assert.deepEqual([life.isUnknown, next.enter("n", "new").isUnknown], [true, false], "another of its name");
+        const [former, there] = isFirst ? before : ["n", "default"].map((name) => next.enter(name, "earlier"));
+        assert.deepEqual([former?.isUnknown, there?.isUnknown, next.enter("n", "new").isUnknown], [true, false, false]);
+        next.namespaceChanged("n", { ...ACTIVE, uid: "2" });
+        assert.deepEqual([former?.isUnknown, next.enter("n", "newer").isUnknown], [true, false], "another of its name");
       });
+    }
 
-      it("POL-58 POL-24: other pods have known policies: in an existing namespace, new ones, or without any Namespaces", () => {
-        assert.equal(lossy(["default", "n"]).enter("n", "a").isUnknown, false, "there");
-        assert.equal(lossy(["default"]).enter("n", "new").isUnknown, false, "its Namespace may come later");
-        assert.equal(lossy([]).enter("n", "a").isUnknown, false, "files may have no Namespaces");
-        assert.equal(lossy(["default"], true).enter("n", "a").isUnknown, false, "all was read");
-      });
+    it("POL-58: a pod whose namespace is gone passes nothing, though no policy is left that could select it", () => {
+      const attachment = attachmentOf({ namespace: "n", name: "a", uid: "1" }, ["10.0.0.1"]);
+      const known = [{ type: "attached", attachment }] as const;
+      const parts = { kernel: new FakeNftables(), clock: new TickingClock(0), known };
+      const known4 = (isEarlier: boolean): number => {
+        const node = new LiveNode({ ...parts, isEarlier: () => isEarlier });
+        node.settle();
+        node.stop();
+        return node.elements("known4").length;
+      };
+      assert.deepEqual([known4(true), known4(false)], [0, 1]);
     });
 
-    it("POL-58: a record follows pods and policies, and goes when all its pods have gone while no daemon ran", () => {
-      const store = ended(["a", "b"]);
-      store.present.delete("b");
-      const next = daemon(store, TERMINATING, [policy("p"), policy("q")]);
+    it("POL-58: the policies are unknown if the namespace was being deleted when all objects are read, and those of one that ends later are known", () => {
+      const next = starting();
+      next.namespaceChanged("n", TERMINATING);
+      next.namespaceChanged("later", ACTIVE);
+      const [ending, later] = [next.enter("n", "earlier"), next.enter("later", "earlier")];
       next.begin();
-      next.enter("n", "c");
-      const [record] = store.records.values();
-      assert.deepEqual(record?.attachments, ["a", "c"]);
-      assert.deepEqual(record?.policies.map(({ name }) => name).sort(), ["p", "q"]);
-      store.present.clear();
-      daemon(store, undefined).begin();
-      assert.equal(store.records.size, 0);
+      next.namespaceChanged("later", undefined);
+      assert.deepEqual([ending.isUnknown, later.isUnknown], [true, false]);
     });
   });
 
@@ -284,17 +200,17 @@ describe("policyd/policies/live/retained_policies", () => {
       },
     });
     const packed = packPolicy(large);
-    assert.ok(packed.text.length * 4 < JSON.stringify(policyManifest(large)).length, `${packed.text.length} bytes`);
-    assert.deepEqual(unpackPolicy(packed), large);
+    assert.ok(packed.bytes.length * 8 < packed.size, `${packed.bytes.length} bytes of ${packed.size}`);
+    assert.equal(show(unpackPolicy(packed)), show(large));
     const small = packPolicy(policy("small"));
-    assert.equal(small.text.buffer.byteLength, small.text.length, "nothing else stays in memory");
-    assert.deepEqual(unpackPolicy(small), policy("small"));
+    assert.equal(small.bytes.buffer.byteLength, small.bytes.length, "nothing else stays in memory");
+    assert.equal(show(unpackPolicy(small)), show(policy("small")));
 
     const taken = withPod();
     taken.retained.policyDeleted(large);
     taken.clock.pass(100_000);
     taken.retained.namespaceChanged("n", TERMINATING);
-    assert.deepEqual([...taken.life.retained.values()], [large], "the pods keep the policy unchanged");
+    assert.equal(show([...taken.life.retained.values()]), show([large]), "the pods keep the policy unchanged");
   });
 
   it("API-25: deleted policies beyond a namespace's room make its end unknown for two minutes, and no other's", () => {

@@ -26,7 +26,11 @@ const OWN = set(objectOf("NetworkPolicy", { metadata: { name: "own", namespace: 
 
 /** A node with an attached pod. @returns for each change the directions with a verdict, or what the pod waits for */
 function inForce(areNamespacesReported: boolean, ...changes: readonly ObjectChange[]) {
-  const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(1), areNamespacesReported });
+  const node = new LiveNode({
+    kernel: new FakeNftables(),
+    clock: new TickingClock(1),
+    ...(areNamespacesReported ? { isEarlier: () => false } : {}),
+  });
   const attachment = attachmentOf({ namespace: "prod", name: "web", uid: "u" }, ["10.0.0.1"]);
   node.apply({ type: "attached", attachment });
   const states = changes.map((change) => {
