@@ -23,14 +23,17 @@ export function loaded(namespace: LabNamespace, text: string): string {
   return listing(namespace);
 }
 
-/** Returns elements as sorted texts, with numbers of every size as text. */
-export function sortedElements(elements: readonly Element[]): readonly string[] {
+/** Returns elements as sorted texts, with numbers of every size as text, and a range of one value as that value. */
+function sortedElements(elements: readonly Element[]): readonly string[] {
   return elements
-    .map(({ key, data, timeout, comment }) =>
-      JSON.stringify({ key, data, timeout, comment }, (_name, value: unknown) =>
+    .map(({ key, data, timeout, comment }) => {
+      const fields = key.map((field) =>
+        typeof field === "object" && field.first === field.last ? field.first : field,
+      );
+      return JSON.stringify({ key: fields, data, timeout, comment }, (_name, value: unknown) =>
         typeof value === "bigint" ? `${value}n` : value,
-      ),
-    )
+      );
+    })
     .toSorted();
 }
 
