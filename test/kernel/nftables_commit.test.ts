@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import os from "node:os";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { addressFromValue, parseAddress } from "../../kernel/ip/address.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
@@ -12,6 +13,7 @@ import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { jumpTo, rule } from "../../kernel/nftables/model/statement.ts";
 import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
+import { skip } from "../support/privilege.ts";
 import { suiteLab } from "../support/suite_lab.ts";
 import { tableState } from "../support/nftables/table_state.ts";
 
@@ -27,6 +29,9 @@ const table: Table = {
     { name: "b", rules: [] },
   ],
 };
+
+/** NFT_TABLE_F_PERSIST */
+const PERSIST = 4;
 
 /** Returns one element for each of the first addresses of 10.0.0.0/8. */
 function manyElements(count: number): readonly Element[] {
@@ -163,6 +168,34 @@ describe("kernel/nftables/socket: a batch", () => {
       (error) => error instanceof NetlinkError && error.errno !== 0,
     );
     assert.deepEqual(tableState(nft, table)?.chains.get("a")?.rules, []);
+  });
+
+  it("that needs another's table, or owns a table without an owner, is refused with the way out", function () {
+    const [major = 0, minor = 0] = os.release().split(".").map(Number);
+    if (major < 6 || (major === 6 && minor < 9))
+      skip(this, "this kernel is older than 6.9: owned tables do not persist");
+    const owned = { family: "inet", name: "owned", isOwned: true } as const;
+    const [owner, stranger] = namespace.inside(() => [
+      new NftablesSocket(namespace.calls),
+      new NftablesSocket(namespace.calls),
+    ]);
+    owner.commit([{ kind: "add table", table: owned }]);
+    for (const change of [
+      { kind: "add table", table: owned },
+      { kind: "add chain", table: owned, chain: { name: "c" } },
+    ] as const) {
+      assert.throws(() => stranger.commit([change]), {
+        errnoName: "EPERM",
+        message: /^add (table inet owned|chain inet owned c): another process owns the table: stop it/,
+      });
+    }
+    owner.close();
+    assert.deepEqual([tableState(stranger, owned)?.flags, tableState(stranger, owned)?.owner], [PERSIST, undefined]);
+    stranger.close();
+    assert.throws(() => nft.commit([{ kind: "add table", table: { ...table, isOwned: true } }]), {
+      errnoName: "EOPNOTSUPP",
+      message: /without an owner.*delete it \(nft delete table inet t\), or do not ask for ownership/,
+    });
   });
 
   it("of nothing, or of no elements, is not sent", () => {

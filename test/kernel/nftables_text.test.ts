@@ -1,4 +1,3 @@
-import assert from "node:assert/strict";
 import { parseAddress } from "../../kernel/ip/address.ts";
 import { tableChanges } from "../../kernel/nftables/encode/change.ts";
 import { concatenation } from "../../kernel/nftables/model/expression.ts";
@@ -20,7 +19,6 @@ import type { LabNamespace } from "../lab/namespace.ts";
 import { assertElements, assertSame } from "../support/nftables/comparison.ts";
 import { everythingElements, everythingTable } from "../support/nftables/example.ts";
 import { suiteLab } from "../support/suite_lab.ts";
-import { tableState } from "../support/nftables/table_state.ts";
 
 const solicitations = ["nd-neighbor-solicit", "mld-listener-report", "mld2-listener-report"] as const;
 
@@ -103,34 +101,5 @@ describe("kernel/nftables: our text and nft's listing", () => {
     const rules = [rule(oneOf("iifname", ["eth0", "cni0"]), accept), rule(oneOf("meta mark", [1, 0x4000]), drop)];
     const table: Table = { family: "inet", name: "t", sets: [], chains: [{ name: "c", rules }] };
     assertSame(nft, written, other, { table, elements: new Map() });
-  });
-
-  it("sets have the flags of their definition, and the table has none", () => {
-    written.exec("nft", ["flush", "ruleset"]);
-    nft.commit(tableChanges(everythingTable, everythingElements));
-    const state = tableState(nft, everythingTable);
-    const flags = Object.fromEntries([...(state?.sets ?? [])].map(([name, set]) => [name, set.flags ?? 0]));
-    assert.equal(state?.flags, 0);
-    assert.equal(state.comment, "all of it");
-    const { addresses4, ranges4, portranges, leased, pereach, endpoints4, profiles, profileports, affinity } = flags;
-    const [INTERVAL, MAP, TIMEOUT, DYNAMIC, CONCATENATION] = [4, 8, 16, 32, 128];
-    assert.deepEqual(
-      { addresses4, ranges4, portranges, leased, pereach, endpoints4, profiles, profileports, affinity },
-      {
-        addresses4: 0,
-        ranges4: INTERVAL,
-        portranges: INTERVAL + CONCATENATION,
-        leased: TIMEOUT + DYNAMIC,
-        pereach: TIMEOUT,
-        endpoints4: MAP,
-        profiles: MAP,
-        profileports: MAP + INTERVAL + CONCATENATION,
-        affinity: MAP + TIMEOUT + DYNAMIC,
-      },
-    );
-    assert.deepEqual(
-      [...(state.chains.get("profile")?.rules ?? [])].map(({ instructions }) => instructions.length),
-      [2],
-    );
   });
 });
