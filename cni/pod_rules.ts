@@ -1,3 +1,4 @@
+import { withSocket } from "../kernel/netlink/socket.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import { acquireFileLock } from "../kernel/file_lock.ts";
 import type { Address } from "../kernel/ip/address.ts";
@@ -82,7 +83,7 @@ export function withdraw(
 /** Whether one of the tables exists and is ours. A kernel without nftables has none, and refuses the question. */
 function hasTables(node: PluginMachine, candidates: readonly Table[]): boolean {
   try {
-    return onTables(node, (tables) =>
+    return withSocket(new NftablesSocket(node.syscalls), (tables) =>
       candidates.some((table) => {
         const found = tables.head(table);
         return found !== undefined && isOurs(found);
@@ -101,7 +102,7 @@ function hasTables(node: PluginMachine, candidates: readonly Table[]): boolean {
 function withTables(node: PluginMachine, runDir: string, action: (tables: Nftables) => void): void {
   node.files.makeDirectory(runDir, 0o700);
   // Closing the socket comes last: it waits some milliseconds for deleted objects (nft_rcv_nl_event).
-  onTables(node, (tables) => {
+  withSocket(new NftablesSocket(node.syscalls), (tables) => {
     const release = acquireFileLock(node.syscalls, `${runDir}/nftables.lock`);
     try {
       action(tables);
@@ -109,15 +110,6 @@ function withTables(node: PluginMachine, runDir: string, action: (tables: Nftabl
       release();
     }
   });
-}
-
-function onTables<T>(node: PluginMachine, action: (tables: Nftables) => T): T {
-  const tables = new NftablesSocket(node.syscalls);
-  try {
-    return action(tables);
-  } finally {
-    tables.close();
-  }
 }
 
 /**

@@ -1,10 +1,10 @@
+import { withRouteSocket } from "../../kernel/route/socket.ts";
 import { type AttachmentRecord, readAttachment } from "../../attachment/attachment.ts";
 import { asksForNodeRules } from "../../attachment/node_rules_need.ts";
 import { askPolicyd } from "../../attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
-import { openRouteSocket } from "../../kernel/route/socket.ts";
 import { realWaiting, type Waiting } from "../../kernel/waiting.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { RegistrationAccess } from "../configuration/policyd_access.ts";
@@ -82,12 +82,7 @@ function expectRecord(
 }
 
 function nodeDifferences(node: PluginMachine, record: AttachmentRecord): readonly string[] {
-  const socket = openRouteSocket(node.syscalls);
-  try {
-    return nodeStateDifferences({ socket, sysctl: node.sysctl }, record);
-  } finally {
-    socket.close();
-  }
+  return withRouteSocket(node.syscalls, (socket) => nodeStateDifferences({ socket, sysctl: node.sysctl }, record));
 }
 
 function ruleDifferences(

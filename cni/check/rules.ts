@@ -1,3 +1,4 @@
+import { withSocket } from "../../kernel/netlink/socket.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { keyText, keyTypes } from "../../kernel/nftables/encode/element.ts";
@@ -90,12 +91,7 @@ export function daemonRuleDifferences(tables: RulesReader, record: AttachmentRec
 
 /** Runs {@link ownRuleDifferences} or {@link daemonRuleDifferences} on the kernel's tables. */
 export function readRules<T>(node: Pick<PluginMachine, "syscalls">, read: (tables: RulesReader) => T): T {
-  const tables = new NftablesSocket(node.syscalls);
-  try {
-    return read(tables);
-  } finally {
-    tables.close();
-  }
+  return withSocket(new NftablesSocket(node.syscalls), read);
 }
 
 /** Returns the keys of a set's elements; none if the table lacks the set, or has just lost it. */

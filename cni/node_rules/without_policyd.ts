@@ -1,3 +1,4 @@
+import { withSocket } from "../../kernel/netlink/socket.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { flowQuestions, isFlowOf } from "../../kernel/conntrack/flows_of_addresses.ts";
 import { deleteFlowsAtOnce } from "../../kernel/conntrack/table.ts";
@@ -95,7 +96,7 @@ export function forgetAddresses(node: PluginMachine, addresses: readonly Address
   if (addresses.length === 0) return;
   // First, so that no new flow begins after the flows were listed.
   whereThere(() =>
-    onTables(node, (tables) => {
+    withSocket(new NftablesSocket(node.syscalls), (tables) => {
       // Each set separately: a table of another version, or one that is being removed, may lack some.
       for (const set of [...KNOWN_SETS, ...VERDICT_MAPS]) {
         whereThere(() => removeKnown(tables, [set], addresses), NO_SUCH_OBJECT);
@@ -132,7 +133,7 @@ const NO_SUCH_OBJECT: readonly string[] = ["ENOENT"];
 
 function obstacleTo(node: PluginMachine, bridge: string, addresses: readonly Address[]): string | undefined {
   try {
-    return onTables(node, (tables) => {
+    return withSocket(new NftablesSocket(node.syscalls), (tables) => {
       for (const table of CLOSED_TABLES) {
         const problem = problemOf(tables, table, bridge);
         if (problem !== undefined) return problem;
@@ -206,14 +207,5 @@ function elementsOf(tables: NftablesSocket, set: SetDefinition): readonly Elemen
   } catch (error) {
     if (error instanceof NetlinkError && NO_SUCH_OBJECT.includes(error.errnoName)) return [];
     throw error;
-  }
-}
-
-function onTables<T>(node: PluginMachine, action: (tables: NftablesSocket) => T): T {
-  const tables = new NftablesSocket(node.syscalls);
-  try {
-    return action(tables);
-  } finally {
-    tables.close();
   }
 }

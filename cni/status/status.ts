@@ -1,7 +1,7 @@
+import { withRouteSocket } from "../../kernel/route/socket.ts";
 import { listAttachments } from "../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
-import { openRouteSocket } from "../../kernel/route/socket.ts";
 import { UnixStream } from "../../kernel/unix_stream.ts";
 import { realWaiting } from "../../kernel/waiting.ts";
 import { type BridgeConfiguration, bridgeConfiguration } from "../configuration/configuration.ts";
@@ -86,12 +86,7 @@ function expectWritable({ files }: PluginMachine, runDir: string, network: strin
 }
 
 function allLinks(node: PluginMachine): readonly Link[] {
-  const socket = openRouteSocket(node.syscalls);
-  try {
-    return socket.dump(dumpLinks()).map(parseLink);
-  } finally {
-    socket.close();
-  }
+  return withRouteSocket(node.syscalls, (socket) => socket.dump(dumpLinks()).map(parseLink));
 }
 
 /** Returns why the attached pods have no network at all; undefined if one of them has its bridge. */

@@ -1,7 +1,7 @@
+import { withSocket, NetlinkSocket } from "../netlink/socket.ts";
 import { NETLINK_NETFILTER } from "../netlink/netfilter_message.ts";
 import { NetlinkError } from "../netlink/error.ts";
 import type { ReceivedMessage, Request } from "../netlink/message.ts";
-import { NetlinkSocket } from "../netlink/socket.ts";
 import type { FileReadCalls } from "../syscall/file_calls.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import { type ConntrackEntry, type ConntrackKey, parseEntry } from "./entry.ts";
@@ -69,8 +69,7 @@ export function deleteFlowsAtOnce(
   isMeant: (flow: FlowTuples) => boolean,
 ): void {
   if (asked.length === 0) return;
-  const socket = openConntrackSocket(syscalls);
-  try {
+  withSocket(openConntrackSocket(syscalls), (socket) => {
     const add = (meant: ConntrackEntry[], message: ReceivedMessage): void => {
       const entry = meantEntry(message, asked, isMeant);
       if (entry !== undefined) meant.push(entry);
@@ -78,9 +77,7 @@ export function deleteFlowsAtOnce(
     const lists = cheapestLists(asked, () => flowCount(syscalls));
     const meant = lists.flatMap((list) => socket.collect(dumpEntries(list), (): ConntrackEntry[] => [], add));
     deleteEntries(socket, meant);
-  } finally {
-    socket.close();
-  }
+  });
 }
 
 /** Returns the entry of a listed flow that is meant. Of most flows only the tuples are read. */

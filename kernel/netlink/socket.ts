@@ -381,6 +381,15 @@ export class NetlinkSocket {
   }
 }
 
+/** Runs an action with a socket, and closes it afterwards. */
+export function withSocket<S extends { close(): void }, T>(socket: S, action: (socket: S) => T): T {
+  try {
+    return action(socket);
+  } finally {
+    socket.close();
+  }
+}
+
 /** Returns a hint at the kernel options that provide a missing protocol. */
 function wayOut(protocol: number, errno: number): string {
   if (protocol !== NETLINK_NETFILTER || errno !== Errno.EPROTONOSUPPORT) return "";

@@ -1,5 +1,5 @@
+import { withSocket, NetlinkSocket, type Reply } from "../netlink/socket.ts";
 import { DrawbridgeError } from "../error.ts";
-import { NetlinkSocket, type Reply } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import type { ReceivedMessage } from "../netlink/message.ts";
 import {
@@ -26,12 +26,7 @@ export function openRouteSocket(syscalls: Syscalls): NetlinkSocket {
 
 /** Runs an action with such a socket, and closes it afterwards. @throws SyscallError as {@link openRouteSocket} */
 export function withRouteSocket<T>(syscalls: Syscalls, action: (socket: NetlinkSocket) => T): T {
-  const socket = openRouteSocket(syscalls);
-  try {
-    return action(socket);
-  } finally {
-    socket.close();
-  }
+  return withSocket(openRouteSocket(syscalls), action);
 }
 
 /**

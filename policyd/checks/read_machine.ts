@@ -1,8 +1,8 @@
+import { withSocket, NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { readFileSync } from "node:fs";
 import os from "node:os";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { NETLINK_NETFILTER } from "../../kernel/netlink/netfilter_message.ts";
-import { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { knowsPacketLog } from "../../kernel/packets/log_group.ts";
 import { forwardDrops } from "../../kernel/nftables/decode/forward_drops.ts";
 import { dumpLinks, parseLink } from "../../kernel/route/link.ts";
@@ -88,12 +88,7 @@ export function unseenFor(error: unknown): { readonly unseen: string; readonly n
 
 /** Runs an action with a netlink socket for nftables, and closes it afterwards. */
 export function withTables<T>(syscalls: Syscalls, action: (socket: NetlinkSocket) => T): T {
-  const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
-  try {
-    return action(socket);
-  } finally {
-    socket.close();
-  }
+  return withSocket(new NetlinkSocket(syscalls, NETLINK_NETFILTER), action);
 }
 
 export function readLinks(syscalls: Syscalls): readonly CheckedLink[] {

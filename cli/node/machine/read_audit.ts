@@ -1,3 +1,4 @@
+import { withSocket } from "../../../kernel/netlink/socket.ts";
 import { HOST_INTERFACE_PREFIX } from "../../../attachment/names_and_macs.ts";
 import { readdirSync } from "node:fs";
 import { bridgeTable, ipTable, isOurs, ownerIn } from "../../../cni/node_rules/node_tables.ts";
@@ -100,7 +101,7 @@ function readAllReservations(node: PluginMachine, place: NodePlace): readonly Au
 }
 
 function ownersInPluginTables(syscalls: MachineCalls): ReadonlySet<string> {
-  return onTables(syscalls, (socket) => {
+  return withSocket(new NftablesSocket(syscalls), (socket) => {
     const owners = new Set<string>();
     for (const table of [ipTable, bridgeTable]) {
       const found = socket.head(table);
@@ -117,20 +118,11 @@ function ownersInPluginTables(syscalls: MachineCalls): ReadonlySet<string> {
 }
 
 function ownersInGuard(syscalls: MachineCalls): ReadonlySet<string> {
-  return onTables(syscalls, (socket) => {
+  return withSocket(new NftablesSocket(syscalls), (socket) => {
     if (socket.head(BRIDGE_TABLE) === undefined) return new Set();
     const elements = socket.elements(BRIDGE_TABLE, GUARD_SETS.mac);
     return new Set(elements.flatMap(({ key: [name] }) => (typeof name === "string" ? [name] : [])));
   });
-}
-
-function onTables<T>(syscalls: MachineCalls, action: (socket: NftablesSocket) => T): T {
-  const socket = new NftablesSocket(syscalls);
-  try {
-    return action(socket);
-  } finally {
-    socket.close();
-  }
 }
 
 /**

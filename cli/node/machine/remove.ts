@@ -1,3 +1,4 @@
+import { withSocket } from "../../../kernel/netlink/socket.ts";
 import { randomBytes } from "node:crypto";
 import { readFileSync, renameSync, rmSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -73,13 +74,10 @@ function writeWhole(file: string, content: Uint8Array, mode: number): void {
 
 /** Deletes a table. One with the owner flag is taken over first, which succeeds once its owner is gone. */
 function removeTable(syscalls: MachineCalls, { table, isOwned }: Extract<Removal, { readonly kind: "table" }>): void {
-  const socket = new NftablesSocket(syscalls);
-  try {
+  withSocket(new NftablesSocket(syscalls), (socket) => {
     if (isOwned) socket.commit([{ kind: "add table", table: { ...table, isOwned } }]);
     unlessGone(() => socket.commit([{ kind: "delete table", table }]));
-  } finally {
-    socket.close();
-  }
+  });
 }
 
 function ask(syscalls: MachineCalls, request: Request): void {

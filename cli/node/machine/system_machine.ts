@@ -1,3 +1,4 @@
+import { withSocket } from "../../../kernel/netlink/socket.ts";
 import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
 import { openConntrackSocket, visitEntries } from "../../../kernel/conntrack/table.ts";
 import type { NodeMachine } from "./machine.ts";
@@ -33,12 +34,7 @@ export function systemMachine(syscalls: ProbeCalls): NodeMachine {
 }
 
 function visitConnections(syscalls: MachineCalls, visit: (entry: ConntrackEntry) => void): void {
-  const socket = openConntrackSocket(syscalls);
-  try {
-    visitEntries(socket, {}, visit);
-  } finally {
-    socket.close();
-  }
+  withSocket(openConntrackSocket(syscalls), (socket) => visitEntries(socket, {}, visit));
 }
 
 /** Opens this machine; the thread stays in the named namespace. @throws SyscallError ERR_NAMESPACE */
