@@ -52,3 +52,13 @@ export class DrawbridgeError extends Error {
     this.code = code;
   }
 }
+
+/** Returns the result of an action; if it fails with a DrawbridgeError, that of `otherwise`. Other errors are thrown. */
+export function attempt<T>(action: () => T, otherwise: (error: DrawbridgeError) => T): T {
+  try {
+    return action();
+  } catch (error) {
+    if (error instanceof DrawbridgeError) return otherwise(error);
+    throw error;
+  }
+}

@@ -27,18 +27,24 @@ export function acquireFileLock(
 }
 
 /**
- * Locks an existing directory like {@link acquireFileLock}, for state that has no file of its own to lock.
+ * Runs an action with an existing directory locked like {@link acquireFileLock}, for state without a file to lock.
  *
  * @throws DrawbridgeError as {@link acquireFileLock}, ERR_STORE when it cannot be opened
  */
-export function acquireDirectoryLock(
+export function withDirectoryLock<T>(
   syscalls: Syscalls & FileReadCalls,
   path: string,
+  action: () => T,
   milliseconds: number = LONGEST_WAIT,
-): Release {
+): T {
   const fd = syscalls.open(path, OpenFlag.RDONLY | OpenFlag.DIRECTORY | OpenFlag.CLOEXEC, 0);
   if (fd < 0) throw notOpened(path, fd);
-  return lockFile(syscalls, fd, path, milliseconds);
+  const release = lockFile(syscalls, fd, path, milliseconds);
+  try {
+    return action();
+  } finally {
+    release();
+  }
 }
 
 /**

@@ -1,10 +1,10 @@
+import { attempt, DrawbridgeError } from "../../kernel/error.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { mayBeRecorded, writeAttachment } from "../../attachment/attachment_writer.ts";
 import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import { asksForNodeRules } from "../../attachment/node_rules_need.ts";
 import { assignRequested } from "../../ipam/allocator.ts";
 import type { AddressStore, Allocation, Holding } from "../../ipam/store.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
 import { familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily } from "../../kernel/ip/cidr.ts";
 import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
@@ -386,11 +386,5 @@ function undo(
     () => node.deleting().removeAttachment(configuration.runDir, configuration.name, attachment, node.files),
     forget,
   ];
-  for (const step of steps) {
-    try {
-      step();
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-    }
-  }
+  for (const step of steps) attempt(step, () => {});
 }

@@ -1,5 +1,5 @@
 import { forgetPort, putPort } from "../../kernel/bpf/port_table.ts";
-import { acquireDirectoryLock } from "../../kernel/file_lock.ts";
+import { withDirectoryLock } from "../../kernel/file_lock.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
@@ -11,7 +11,10 @@ import type { PluginMachine } from "../host.ts";
 export interface PortOnBridge {
   readonly bridge: Bridge;
   readonly port: number;
-  /** The directory whose lock protects writes to the tables of ports. */
+  /**
+   * The directory whose lock protects writes to the tables of ports. If two calls wrote one place of a table at once, it
+   * could combine one pod's MAC address with the other's port.
+   */
   readonly runDir: string;
 }
 
@@ -43,7 +46,7 @@ export function bypassBridge(
 ): void {
   const [entry] = socket.batch([setPortEntry(port, podMac, isMacRequested ? "refuse" : "move")]);
   if (entry?.error !== undefined) return;
-  locked(syscalls, runDir, () => putPort({ syscalls, socket }, bridge.index, podMac, port));
+  withDirectoryLock(syscalls, runDir, () => putPort({ syscalls, socket }, bridge.index, podMac, port));
   // If the pod's sending is limited, all that it sends passes the delay device first, and then takes the bridge.
   if (shaping?.fromPod !== undefined) return;
   socket.batch([
@@ -69,18 +72,5 @@ export function leaveToBridge(
 ): void {
   if (isMacRequested) return;
   socket.batch([setPortEntry(port, podMac, "move")]);
-  locked(syscalls, runDir, () => forgetPort({ syscalls, socket }, bridge.index, podMac));
-}
-
-/**
- * Runs a change of a bridge's programs or their tables under the lock of the run directory, which exists. If two calls
- * wrote one place in the table of ports at once, it could combine one pod's MAC address with the other's port.
- */
-export function locked<T>(syscalls: PluginMachine["syscalls"], runDir: string, change: () => T): T {
-  const release = acquireDirectoryLock(syscalls, runDir);
-  try {
-    return change();
-  } finally {
-    release();
-  }
+  withDirectoryLock(syscalls, runDir, () => forgetPort({ syscalls, socket }, bridge.index, podMac));
 }

@@ -9,7 +9,7 @@ import { CniError, CniErrorCode } from "../error.ts";
 import type { PluginMachine } from "../host.ts";
 import type { Bridge } from "../wiring/wiring.ts";
 import { ensureBridge, ensureForwarding } from "./bridge.ts";
-import { locked } from "./bridge_bypass.ts";
+import { withDirectoryLock } from "../../kernel/file_lock.ts";
 
 /**
  * Finds or makes the configured bridge, switches forwarding on, and has the bridge filter checksums where the kernel
@@ -33,7 +33,7 @@ export function ensureNodeBridge(
   if (!hasOwnProgram(programs, CHECKSUM_PROGRAM, bridge.index)) {
     node.files.makeDirectory(configuration.runDir, 0o700);
     // Of many first calls after a boot, only one reads the kernel's types.
-    locked(node.syscalls, configuration.runDir, () =>
+    withDirectoryLock(node.syscalls, configuration.runDir, () =>
       filterChecksums(programs, bridge.index, (files) => node.rare().kernelChecksumProgram(files)),
     );
   }

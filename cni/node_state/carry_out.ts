@@ -1,6 +1,6 @@
+import { attempt, DrawbridgeError } from "../../kernel/error.ts";
 import { putPort } from "../../kernel/bpf/port_table.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
-import { acquireDirectoryLock } from "../../kernel/file_lock.ts";
+import { withDirectoryLock } from "../../kernel/file_lock.ts";
 import { type Cidr, cidrFamily, networkAddress } from "../../kernel/ip/cidr.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
@@ -59,7 +59,10 @@ export function carryOutSteps(machine: StepMachine, steps: readonly Step[]): rea
   for (const step of steps) {
     if (step.type === "write-setting") {
       send();
-      refused.push(...writeSetting(machine.sysctl, step));
+      attempt(
+        () => machine.sysctl.write(step.key, step.value),
+        (error) => void refused.push(error),
+      );
     } else attempts.push(...attemptsOf(step));
     if (step.type === "lead-around") {
       send();
@@ -68,19 +71,6 @@ export function carryOutSteps(machine: StepMachine, steps: readonly Step[]): rea
   }
   send();
   return refused;
-}
-
-function writeSetting(
-  sysctl: Sysctl,
-  { key, value }: { readonly key: string; readonly value: string },
-): readonly DrawbridgeError[] {
-  try {
-    sysctl.write(key, value);
-    return [];
-  } catch (error) {
-    if (error instanceof DrawbridgeError) return [error];
-    throw error;
-  }
 }
 
 function attemptsOf(step: Exclude<Step, { readonly type: "write-setting" }>): readonly Attempt[] {
@@ -174,15 +164,10 @@ function aroundBridge({ index, bridge, port, hasFilters }: Around): readonly Att
 /** Puts the pod into the table of ports. Without its place there, the bridge itself looks up the port. */
 function putInTable(machine: StepMachine, { index, bridge, port }: Around): void {
   if (port.isMacRequested) return;
-  try {
-    // It is tried once: a lock is held for well under a millisecond, and the table is only a cache.
-    const release = acquireDirectoryLock(machine.syscalls, machine.runDir, 0);
-    try {
-      putPort(machine, bridge, port.podMac, index);
-    } finally {
-      release();
-    }
-  } catch (error) {
-    if (!(error instanceof DrawbridgeError)) throw error;
-  }
+  const put = (): boolean => putPort(machine, bridge, port.podMac, index);
+  // It is tried once: a lock is held for well under a millisecond, and the table is only a cache.
+  attempt(
+    () => withDirectoryLock(machine.syscalls, machine.runDir, put, 0),
+    () => false,
+  );
 }

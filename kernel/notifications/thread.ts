@@ -1,6 +1,6 @@
+import { attempt, DrawbridgeError } from "../error.ts";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
-import { DrawbridgeError } from "../error.ts";
 import { ControlType, decodeMessages, type ReceivedMessage } from "../netlink/message.ts";
 import { Errno } from "../syscall/errno.ts";
 import type { FileCalls } from "../syscall/file_calls.ts";
@@ -183,12 +183,7 @@ class NotificationThread implements KernelNotifications {
 
   /** Closes and reports a source that fails. Any other error is a bug and ends the thread. */
   #orFail(source: Source, action: () => void): void {
-    try {
-      action();
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      this.#fail(source, error);
-    }
+    attempt(action, (error) => this.#fail(source, error));
   }
 
   #fail(source: Source, error: Error): void {

@@ -1,4 +1,4 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt, DrawbridgeError } from "../../kernel/error.ts";
 import { cidrContains } from "../../kernel/ip/cidr.ts";
 import type {
   IpBlockPeer,
@@ -82,13 +82,10 @@ function hasRules(spec: Reader, key: "ingress" | "egress"): boolean {
 
 /** Returns the result of `read`, or reports its error and returns a value that allows nothing. */
 function orClosed<T>(spec: Reader, read: () => T, closed: { readonly value: T; readonly consequence: string }): T {
-  try {
-    return read();
-  } catch (error) {
-    if (!(error instanceof DrawbridgeError)) throw error;
-    spec.tell(`${error.message} (${closed.consequence})`);
+  return attempt(read, ({ message }) => {
+    spec.tell(`${message} (${closed.consequence})`);
     return closed.value;
-  }
+  });
 }
 
 /** Reads the rules of a direction; none if there are too many. Refusing the policy would open what it isolates. */

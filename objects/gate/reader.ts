@@ -1,4 +1,4 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt, DrawbridgeError } from "../../kernel/error.ts";
 import type { ProblemList } from "../problem_list.ts";
 
 /** More elements than any real list has: the API server limits an object to 1.5 MiB. */
@@ -143,13 +143,10 @@ export class Reader {
 
   /** Returns the result of `decode`, or reports its error and returns undefined where the rest stays usable. */
   attempt<T>(decode: () => T): T | undefined {
-    try {
-      return decode();
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      this.tell(`${error.message} (ignored)`);
+    return attempt<T | undefined>(decode, ({ message }) => {
+      this.tell(`${message} (ignored)`);
       return undefined;
-    }
+    });
   }
 
   /** Reports a problem that leaves the object usable. */

@@ -1,8 +1,8 @@
+import { closeSync, openSync } from "node:fs";
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { hasOwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
-import { acquireDirectoryLock } from "../../../kernel/file_lock.ts";
 import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { add, type CallOptions, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
@@ -39,6 +39,9 @@ interface Attached {
   readonly mac: string;
   readonly addresses: readonly Address[];
 }
+
+/** flock(2) */
+const LOCK_EX = 2;
 
 describe("packets around the bridge, br_netfilter off", function () {
   this.timeout(300_000);
@@ -167,14 +170,15 @@ describe("packets around the bridge, br_netfilter off", function () {
 
   it("BYPASS-03: one plugin at a time writes a table of ports", async () => {
     const { node1 } = nodes;
-    const release = acquireDirectoryLock(node1.node.calls, node1.node.runDir);
+    const directory = openSync(node1.node.runDir, "r");
+    assert.equal(node1.node.calls.flock(directory, LOCK_EX), 0);
     const pod = lab.pod("waiting");
     let hasEnded = false;
     const { outcome } = startPlugin(node1.node, podCall("ADD", node1, pod));
     const ended = outcome.finally(() => (hasEnded = true));
     await pause(SEVERAL_ADDS_MILLISECONDS);
     assert.equal(hasEnded, false);
-    release();
+    closeSync(directory);
     assert.equal((await ended).exitCode, 0);
   });
 
