@@ -9,6 +9,6 @@ export { detachMarked } from "./gc/ended.ts";
 export { collectReservations, gc } from "./gc/gc.ts";
 export { isOlderThanBoot } from "./gc/proof.ts";
 export { VALID_ATTACHMENTS, validAttachments, validAttachmentsShape } from "./gc/valid_attachments.ts";
-export { kernelChecksumProgram } from "../kernel/bpf/kernel_program.ts";
+export { kernelChecksumProgram } from "../kernel/bpf/checksum_program.ts";
 export { status } from "./status/status.ts";
 export { repairNodeState } from "./node_state/repair.ts";

@@ -36,13 +36,11 @@ import {
   type Step,
   type Wiring,
 } from "../wiring/wiring.ts";
-import { allowIpv6 } from "./bridge.ts";
+import { allowIpv6, ensureNodeBridge } from "./bridge.ts";
 import { bypassBridge, leaveToBridge, type PortOnBridge } from "./bridge_bypass.ts";
 import { forgetDevice } from "../wiring/delay_devices.ts";
-import { addressesOf, freshGateways, refuseOwnAddress } from "./bridge_addresses.ts";
-import { foreignAddresses } from "./foreign_addresses.ts";
+import { addressesOf, foreignAddresses, freshGateways, refuseOwnAddress } from "./bridge_addresses.ts";
 import { hostRoute } from "../wiring/host_route.ts";
-import { ensureNodeBridge } from "./node_bridge.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
 
 /**

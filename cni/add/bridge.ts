@@ -1,4 +1,4 @@
-import { SMALLEST_IPV6_MTU } from "../configuration/configuration.ts";
+import { type BridgeConfiguration, SMALLEST_IPV6_MTU } from "../configuration/configuration.ts";
 import type { Bridge } from "../wiring/wiring.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
@@ -19,6 +19,48 @@ import { dumpRoutes, parseRoute } from "../../kernel/route/route.ts";
 import { findLink } from "../../kernel/route/socket.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
 import { protectingSettings } from "../node_state/desired.ts";
+import { bridgeMac } from "../../attachment/names_and_macs.ts";
+import { CHECKSUM_PROGRAM, filterChecksums } from "../../kernel/bpf/checksum_filter.ts";
+import { hasOwnProgram } from "../../kernel/bpf/own_program.ts";
+import { formatAddress } from "../../kernel/ip/address.ts";
+import { CniError, CniErrorCode } from "../error.ts";
+import type { PluginMachine } from "../host.ts";
+import { withDirectoryLock } from "../../kernel/file_lock.ts";
+
+/**
+ * Finds or makes the configured bridge, switches forwarding on, and has the bridge filter checksums where the kernel
+ * can; elsewhere `node doctor` reports it.
+ *
+ * @throws CniError for an MTU that is too small for IPv6, and what {@link ensureBridge} throws
+ */
+export function ensureNodeBridge(
+  node: PluginMachine,
+  { socket, sysctl }: { readonly socket: NetlinkSocket; readonly sysctl: Sysctl },
+  configuration: BridgeConfiguration,
+): Bridge {
+  const gateway = configuration.ipam.ranges[0]?.[0]?.gateway;
+  const bridge = ensureBridge(socket, sysctl, {
+    name: configuration.bridge,
+    mac: bridgeMac(node.sha256, configuration.bridge, gateway === undefined ? "" : formatAddress(gateway)),
+    mtu: configuration.mtu,
+  });
+  ensureForwarding(socket, sysctl, bridge.name);
+  const programs = { syscalls: node.syscalls, socket };
+  if (!hasOwnProgram(programs, CHECKSUM_PROGRAM, bridge.index)) {
+    node.files.makeDirectory(configuration.runDir, 0o700);
+    // Of many first calls after a boot, only one reads the kernel's types.
+    withDirectoryLock(node.syscalls, configuration.runDir, () =>
+      filterChecksums(programs, bridge.index, (files) => node.rare().kernelChecksumProgram(files)),
+    );
+  }
+  if (bridge.mtu < SMALLEST_IPV6_MTU && configuration.hasIpv6) {
+    throw new CniError(
+      CniErrorCode.INVALID_CONFIGURATION,
+      `bridge: ${JSON.stringify(bridge.name)} has an MTU of ${bridge.mtu}; expected ${SMALLEST_IPV6_MTU} at least for IPv6: set mtu`,
+    );
+  }
+  return bridge;
+}
 
 /** Routes learned from router advertisements (include/uapi/linux/rtnetlink.h). */
 const RTPROT_RA = 9;
@@ -41,7 +83,7 @@ export interface BridgeSpec {
  * @throws DrawbridgeError ERR_FOREIGN_OBJECT when something else has the name, which stays as it is (B2)
  * @throws NetlinkError when the kernel refuses
  */
-export function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: BridgeSpec): Bridge {
+function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: BridgeSpec): Bridge {
   const found = findLink(socket, { name: spec.name });
   const link = found ?? makeBridge(socket, spec);
   if (link.kind !== "bridge") {
@@ -140,7 +182,7 @@ export function allowIpv6(sysctl: Sysctl, bridge: string): void {
  * @param socket used to keep what the node has from router advertisements: when forwarding is turned on, the kernel
  *   forgets the routes, and renews the addresses no more, unless accept_ra is 2 on their interface
  */
-export function ensureForwarding(socket: NetlinkSocket, sysctl: Sysctl, bridge: string): void {
+function ensureForwarding(socket: NetlinkSocket, sysctl: Sysctl, bridge: string): void {
   setIfDifferent(sysctl, "net/ipv4/ip_forward", "1");
   if (sysctl.read("net/ipv6/conf/all/forwarding") === "0") {
     keepAdvertised(socket, sysctl);

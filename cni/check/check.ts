@@ -13,9 +13,8 @@ import { CniError, CniErrorCode } from "../error.ts";
 import type { PluginMachine } from "../host.ts";
 import { unheldAddresses } from "../ipam_plugin.ts";
 import { nodeStateDifferences } from "../node_state/repair.ts";
-import { differences } from "./comparison.ts";
+import { differences, observe } from "./comparison.ts";
 import { expectationOf } from "./expectation.ts";
-import { observe } from "./observation.ts";
 
 /** The node's network namespace, which the calling thread is in, and the pod's. */
 interface BothNamespaces {

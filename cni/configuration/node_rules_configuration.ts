@@ -1,11 +1,23 @@
 import type { PortMapping, RecordedRules } from "../../attachment/attachment.ts";
 import { MOST_NETWORKS } from "../../attachment/attachment_writer.ts";
 import type { RangeSet } from "../../ipam/range.ts";
-import type { Family } from "../../kernel/ip/address.ts";
-import { type Cidr, formatCidr, hasHostBits, networkAddress, outermost, parseCidr } from "../../kernel/ip/cidr.ts";
+import { type Address, type Family, familyOf, parseAddress } from "../../kernel/ip/address.ts";
+import {
+  type Cidr,
+  cidrContains,
+  formatCidr,
+  hasHostBits,
+  IPV4_MAPPED,
+  networkAddress,
+  outermost,
+  parseCidr,
+} from "../../kernel/ip/cidr.ts";
 import { invalidField } from "../error.ts";
 import type { NetworkInput } from "./network_input.ts";
-import { portMappingsOf } from "./port_mappings.ts";
+import { isTransport } from "../../kernel/ip/protocol.ts";
+import { BROADCAST, LINK_LOCAL, MULTICAST } from "../../kernel/ip/special.ts";
+import { ClaimIndex } from "../../attachment/claim_index.ts";
+import { claimsOf } from "../../attachment/host_port_claim.ts";
 
 /** The part of a configuration that needs rules on the node. */
 export interface NodeRulesConfiguration {
@@ -70,4 +82,83 @@ function networksOf(field: string, list: readonly string[] = []): readonly Cidr[
     const network = formatCidr({ ...cidr, address: networkAddress(cidr) });
     throw invalidField(`${field}[${index}]`, text, `a network without host bits, such as ${network}`);
   });
+}
+
+/** The prefixes of addresses at which a port cannot be published, and the reasons. */
+const unpublishable = [
+  [LINK_LOCAL[6], "not link-local, since the node forwards nothing from there"],
+  [MULTICAST[4], "not multicast"],
+  [MULTICAST[6], "not multicast"],
+  [IPV4_MAPPED, "an IPv4 address in its own form"],
+  [BROADCAST, "not broadcast"],
+] as const;
+
+/** About the number that an attachment record has room for. Each mapping takes elements of sets that all pods share. */
+const MOST_MAPPINGS = 1024;
+
+/**
+ * Validates the `portMappings` capability.
+ *
+ * @param families the pod's address families
+ * @throws CniError 7 naming the field
+ * @throws DrawbridgeError ERR_ADDRESS for a hostIP that is not an address
+ */
+function portMappingsOf(
+  list: NonNullable<NetworkInput["runtimeConfig"]>["portMappings"],
+  families: readonly Family[],
+): readonly PortMapping[] {
+  const inputs = list ?? [];
+  if (inputs.length > MOST_MAPPINGS) {
+    throw invalidField(
+      "runtimeConfig.portMappings.length",
+      inputs.length,
+      `at most ${MOST_MAPPINGS} mappings for one pod: publish fewer ports`,
+    );
+  }
+  const mappings = inputs.map((mapping, index) => portMappingOf(mapping, index, families));
+  const holders = new ClaimIndex<number>();
+  for (const [index, mapping] of mappings.entries()) {
+    const claims = claimsOf(mapping, families);
+    const earlier = Math.min(...claims.map((claim) => holders.find(claim) ?? index));
+    if (earlier < index) {
+      throw invalidField(
+        `runtimeConfig.portMappings[${index}].hostPort`,
+        mapping.hostPort,
+        `a port of its own: portMappings[${earlier}] has it, too`,
+      );
+    }
+    for (const claim of claims) holders.addClaim(claim, index);
+  }
+  return mappings;
+}
+
+type Input = NonNullable<NonNullable<NetworkInput["runtimeConfig"]>["portMappings"]>[number];
+
+function portMappingOf(input: Input, index: number, families: readonly Family[]): PortMapping {
+  const field = `runtimeConfig.portMappings[${index}]`;
+  const protocol = input.protocol?.toLowerCase();
+  if (!isTransport(protocol)) {
+    throw invalidField(`${field}.protocol`, input.protocol, "tcp, udp or sctp");
+  }
+  const hostIp = input.hostIP ? hostIpOf(input.hostIP, `${field}.hostIP`, families) : undefined;
+  return {
+    hostPort: portOf(input.hostPort, `${field}.hostPort`),
+    containerPort: portOf(input.containerPort, `${field}.containerPort`),
+    protocol,
+    ...(hostIp === undefined ? {} : { hostIp }),
+  };
+}
+
+function portOf(port: number | undefined, field: string): number {
+  if (port !== undefined && Number.isInteger(port) && port >= 1 && port <= 65535) return port;
+  throw invalidField(field, port, "an integer of 1 to 65535");
+}
+
+function hostIpOf(text: string, field: string, families: readonly Family[]): Address {
+  const address = parseAddress(text, field);
+  for (const [cidr, expectation] of unpublishable) {
+    if (cidrContains(cidr, address)) throw invalidField(field, text, `an address of the node, ${expectation}`);
+  }
+  if (families.includes(familyOf(address))) return address;
+  throw invalidField(field, text, `an IPv${families.join(" or IPv")} address: the pod gets no other`);
 }

@@ -5,7 +5,7 @@ import { CniError, toCniError } from "../error.ts";
 import { oldPendings } from "../delegation/delegation_file.ts";
 import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import type { PluginMachine } from "../host.ts";
-import { releaseOldReservations } from "./old_reservations.ts";
+import { releaseOldReservations } from "./ended.ts";
 import { hasEnded, linksOf } from "./proof.ts";
 import { type IsValid, unknownAttachments } from "./valid_attachments.ts";
 

@@ -2,7 +2,10 @@ import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { LazyModules } from "../host.ts";
 import type { StepMachine } from "./carry_out.ts";
 import { type DesiredBridge, desiredBridges } from "./desired.ts";
-import { readWays } from "./ways.ts";
+import type { Address } from "../../kernel/ip/address.ts";
+import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
+import { lookUpRoute, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
+import type { Way } from "./observed.ts";
 
 /**
  * Whether the bridge's settings are right and packets for the pods go to it, by one request for each. The ADD has just
@@ -31,4 +34,24 @@ export function ensureNodeState(
     if (!isInOrder(machine, desired, bridgeIndex))
       rare().repairNodeState(machine, { ...desired, mtu: undefined }, record);
   }
+}
+
+/** Returns where the node sends packets for addresses. @throws DrawbridgeError when the kernel does not answer */
+export function readWays(
+  socket: Pick<NetlinkSocket, "batch">,
+  addresses: readonly Address[],
+): ReadonlyMap<Address, Way> {
+  const replies = socket.batch(addresses.map((address) => lookUpRoute(address)));
+  return new Map(addresses.map((address, position) => [address, wayOf(replies[position])]));
+}
+
+/**
+ * Returns the kernel's answer as a way. It reports a route that discards packets as an error: EINVAL, EACCES or
+ * EHOSTUNREACH (fib_props of net/ipv4/fib_semantics.c).
+ */
+function wayOf(reply: Reply | undefined): Way {
+  const [message] = reply?.messages ?? [];
+  if (message === undefined) return { error: reply?.error?.errnoName ?? "no answer" };
+  const link = parseRouteOfAnyTable(message)?.outputInterface;
+  return link === undefined ? { error: "not a way to another link" } : { link };
 }

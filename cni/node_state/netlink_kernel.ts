@@ -14,7 +14,7 @@ import { dumpReceivedFilters } from "../../kernel/traffic_control/redirect.ts";
 import type { DesiredBridge, DesiredPort } from "./desired.ts";
 import type { NodeStateKernel, ObservedBridge, ObservedFilters, ObservedPort, Scope } from "./observed.ts";
 import { carryOutSteps, type StepMachine } from "./carry_out.ts";
-import { readWays } from "./ways.ts";
+import { readWays } from "./ensure.ts";
 
 /**
  * Returns the kernel's state by a socket for links and routes of one network namespace. The calling thread must be in

@@ -1,9 +1,9 @@
 import type { Address } from "../../kernel/ip/address.ts";
-import type { LoadBalancerIngress, Service, ServicePort } from "../model.ts";
+import type { LoadBalancerIngress, Service, ServiceCidr, ServicePort } from "../model.ts";
 import { expectLabelName, expectPort, expectPortOrName, readAnnotations } from "../name.ts";
-import type { Reader } from "./reader.ts";
+import { expectString, type Reader } from "./reader.ts";
 import { expectAddress, expectNetwork } from "./address.ts";
-import { readCreation, readNamespacedMetadata, readUid } from "./metadata.ts";
+import { readCreation, readMetadata, readNamespacedMetadata, readUid } from "./metadata.ts";
 import { PROTOCOLS } from "../protocol.ts";
 import { readProxyLabels } from "./proxy_labels.ts";
 
@@ -99,4 +99,19 @@ function readAffinity(spec: Reader): number | undefined {
   if (spec.oneOfOrEmpty("sessionAffinity", ["None", "ClientIP"], "None") === "None") return undefined;
   const configuration = spec.object("sessionAffinityConfig").object("clientIP");
   return configuration.optionalInteger("timeoutSeconds", 1, LONGEST_AFFINITY_SECONDS) ?? AFFINITY_SECONDS;
+}
+
+/** One for each family. */
+const MOST_CIDRS = 2;
+
+/**
+ * Reads a networking.k8s.io/v1 ServiceCIDR (KEP-1880). An invalid range is omitted and reported.
+ *
+ * @throws DrawbridgeError ERR_OBJECT
+ */
+export function readServiceCidr(object: Reader): ServiceCidr {
+  const { name } = readMetadata(object);
+  const spec = object.object("spec");
+  const cidrs = spec.each("cidrs", (value, field) => expectNetwork(expectString(value, field), field), MOST_CIDRS);
+  return Object.freeze({ kind: "ServiceCIDR", key: name, name, cidrs });
 }

@@ -1,12 +1,12 @@
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, formatCidr, hostCidr, isSameCidr } from "../../kernel/ip/cidr.ts";
 import type { Node, ObjectChange, ServiceCidr } from "../model.ts";
-import { NodeClaimIndex } from "./claim_index.ts";
+import { NodeClaimIndex } from "./overlap_index.ts";
 import { type KeptNode, keptNode } from "./kept_addresses.ts";
 import { judgeNodes, usableRanges } from "./judged_nodes.ts";
 import { usableOf } from "./node_addresses.ts";
 import { unfitForPods } from "./reserved_addresses.ts";
-import { isLost, type JudgedNode, MOST_NOT_READY, type JudgedNodes, type JudgeOptions } from "./node_verdict.ts";
+import { isLost, type JudgedNode, type JudgedNodes, type JudgeOptions, MOST_NOT_READY } from "./node_verdict.ts";
 
 /** Returns the names of the nodes whose verdict has changed since the last call; the first call returns all names. */
 export type VerdictReader = () => ReadonlySet<string>;

@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { dumpLinks } from "../../kernel/route/link.ts";
 import { withRouteSocket } from "../../kernel/route/socket.ts";
-import { tunnelPortOf } from "../../kernel/route/tunnel_port.ts";
+import { tunnelPortOf } from "../../kernel/route/vxlan.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Lifecycle } from "../component.ts";
 import type { Clock } from "../lib/clock.ts";

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
-import { type EthtoolSocket, openEthtoolSocket } from "../../kernel/ethtool/family.ts";
-import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../kernel/ethtool/feature.ts";
-import { parseAddress, FAMILIES } from "../../kernel/ip/address.ts";
+import {
+  type EthtoolSocket,
+  isFeatureActive,
+  openEthtoolSocket,
+  switchFeatureOff,
+  TX_CHECKSUM_OFFLOAD,
+} from "../../kernel/ethtool.ts";
+import { FAMILIES, parseAddress } from "../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { parseMac } from "../../kernel/ip/mac.ts";
 import {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { openEthtoolSocket } from "../../kernel/ethtool/family.ts";
-import { isFeatureActive, switchFeatureOff } from "../../kernel/ethtool/feature.ts";
+import { isFeatureActive, openEthtoolSocket, switchFeatureOff } from "../../kernel/ethtool.ts";
 import type { LabNamespace } from "./namespace.ts";
 
 /** Makes the kernel do what a link otherwise leaves to the next device, by the names of features as in `ethtool -k`. */

@@ -1,12 +1,11 @@
 import { type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { specialClass } from "./address_class.ts";
-import { applyAffinity } from "./affinity.ts";
+import { applyAffinity, hasUsable, select, type Selected, type Selection } from "./selection.ts";
 import { endpointsOf, type PortEndpoints } from "./endpoint.ts";
 import { findFrontend, type FoundFrontend, isVirtualAddress, nearMisses, ownerOfClusterIp } from "./frontend.ts";
 import type { Packet, SocketAddress } from "./packet.ts";
 import { masqueradeOf, routeOf, senderOf } from "./route.ts";
-import { hasUsable, select, type Selected, type Selection } from "./selection.ts";
 import type { Candidate, Drop, EndpointReport, Reject, Route, Verdict } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";

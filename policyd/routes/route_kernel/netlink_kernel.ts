@@ -1,7 +1,12 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { type EthtoolSocket, openEthtoolSocket } from "../../../kernel/ethtool/family.ts";
-import { isFeatureActive, switchFeatureOff, TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
-import { type Family, FAMILIES } from "../../../kernel/ip/address.ts";
+import {
+  type EthtoolSocket,
+  isFeatureActive,
+  openEthtoolSocket,
+  switchFeatureOff,
+  TX_CHECKSUM_OFFLOAD,
+} from "../../../kernel/ethtool.ts";
+import { FAMILIES, type Family } from "../../../kernel/ip/address.ts";
 import { NetlinkError } from "../../../kernel/netlink/error.ts";
 import type { ReceivedMessage, Request } from "../../../kernel/netlink/message.ts";
 import type { NetlinkSocket } from "../../../kernel/netlink/socket.ts";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
-import { kernelChecksumProgram } from "../../../kernel/bpf/kernel_program.ts";
+import { kernelChecksumProgram } from "../../../kernel/bpf/checksum_program.ts";
 import { assembleBpf } from "../../../kernel/bpf/instruction.ts";
 import { attachOwnProgram, hasOwnProgram, type OwnProgram, removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
-import { TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
-import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
+import { TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool.ts";
+import { type Address, FAMILIES, type Family, familyOf, formatAddress } from "../../../kernel/ip/address.ts";
 import { encodeFrame, encodeIcmpv6, encodeIp, encodeTcp, encodeUdp, TcpFlag } from "../../lab/probe/frame.ts";
 import { FrameSocket } from "../../lab/probe/frame_socket.ts";
 import { TOKEN_SIZE } from "../../lab/probe/protocol.ts";

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
-import { kernelChecksumProgram } from "../../../kernel/bpf/kernel_program.ts";
+import { kernelChecksumProgram } from "../../../kernel/bpf/checksum_program.ts";
 import { removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
-import { TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
+import { TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool.ts";
 import {
   type Address,
   addressToBytes,
+  FAMILIES,
   type Family,
   familyOf,
   parseAddress,
-  FAMILIES,
 } from "../../../kernel/ip/address.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";

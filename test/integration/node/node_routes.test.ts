@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { openEthtoolSocket } from "../../../kernel/ethtool/family.ts";
-import { isFeatureActive, TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool/feature.ts";
-import { type Family, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
+import { isFeatureActive, openEthtoolSocket, TX_CHECKSUM_OFFLOAD } from "../../../kernel/ethtool.ts";
+import { FAMILIES, type Family, formatAddress } from "../../../kernel/ip/address.ts";
 import { TUNNEL } from "../../../policyd/routes/tunnel.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { appendFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import type { NodePlace } from "../../../cli/node/place.ts";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../kernel/bpf/checksum_filter.ts";
-import { kernelChecksumProgram } from "../../../kernel/bpf/kernel_program.ts";
+import { kernelChecksumProgram } from "../../../kernel/bpf/checksum_program.ts";
 import { removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 

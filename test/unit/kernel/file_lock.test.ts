@@ -5,8 +5,7 @@ import path from "node:path";
 import { acquireFileLock } from "../../../kernel/file_lock.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import type { FileCalls } from "../../../kernel/syscall/file_calls.ts";
-import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
-import { polledLock } from "../../../kernel/syscall/polled_lock.ts";
+import { nodeSyscalls, polledLock } from "../../../kernel/syscall/koffi.ts";
 import type { Syscalls } from "../../../kernel/syscall/syscalls.ts";
 import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
 

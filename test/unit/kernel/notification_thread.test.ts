@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import type { KernelNotifications, Subscription } from "../../../kernel/notifications/notifications.ts";
-import { exceptPort } from "../../../kernel/notifications/port_filter.ts";
+import { exceptPort } from "../../../kernel/notifications/socket.ts";
 import type { NotificationSource } from "../../../kernel/notifications/source.ts";
 import { startNotificationThread } from "../../../kernel/notifications/thread.ts";
 import { littleEndian } from "../../../kernel/byte_order.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { attributeBytes, be16, bytes, nested, string } from "../../../kernel/netlink/attribute.ts";
 import { RTM_NEWLINK } from "../../../kernel/route/link.ts";
-import { tunnelPortOf } from "../../../kernel/route/tunnel_port.ts";
+import { tunnelPortOf } from "../../../kernel/route/vxlan.ts";
 
 /** Returns the port in a message about a link of this kind, whose attribute of this number has the port 7000. */
 function portOf(kind: string, attribute: number): number | undefined {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type Member, membersOf, type ReadPart } from "../../../../kernel/bpf/btf.ts";
-import { packetLayout } from "../../../../kernel/bpf/packet_layout.ts";
-import { type BtfMember, type BtfType, btfBytes, INT, packetTypes } from "./btf_bytes.ts";
+import { packetLayout } from "../../../../kernel/bpf/checksum_program.ts";
+import { btfBytes, type BtfMember, type BtfType, INT, packetTypes } from "./btf_bytes.ts";
 
 /** Returns the parts of these bytes, and fails for a part that lies before their beginning. */
 function partsOf(bytes: Uint8Array): ReadPart {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../../../kernel/bpf/checksum_filter.ts";
-import { kernelChecksumProgram } from "../../../../kernel/bpf/kernel_program.ts";
+import { kernelChecksumProgram } from "../../../../kernel/bpf/checksum_program.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
 import type { FileReadCalls } from "../../../../kernel/syscall/file_calls.ts";
 import { btfBytes, packetTypes } from "./btf_bytes.ts";

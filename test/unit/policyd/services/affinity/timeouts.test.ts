@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { keptTimeouts, MOST_TIMEOUTS, timeoutFor, usedTimeout } from "../../../../../objects/timeout_choice.ts";
 import { TimeoutClasses, type TimeoutRules } from "../../../../../policyd/services/affinity/timeout_numbers.ts";
-import { applyAffinity } from "../../../../../objects/semantics/services/affinity.ts";
+import { applyAffinity } from "../../../../../objects/semantics/services/selection.ts";
 import { readScenario } from "../../../../support/services/scenario.ts";
 import type { Statement } from "../../../../../kernel/nftables/model/statement.ts";
 
