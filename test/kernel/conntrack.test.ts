@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type ConntrackEntry, ConntrackStatus, parseEntry } from "../../kernel/conntrack/entry.ts";
 import { type ConntrackFilter, matchesFilter } from "../../kernel/conntrack/filter.ts";
-import { peekTuples } from "../../kernel/conntrack/flow_tuples.ts";
+import { peekId, peekTuples } from "../../kernel/conntrack/flow_tuples.ts";
 import { hasLabel, labelBit } from "../../kernel/conntrack/labels.ts";
 import { dumpEntries } from "../../kernel/conntrack/request.ts";
 import { changeLabelsOf, deleteEntries, openConntrackSocket } from "../../kernel/conntrack/table.ts";
@@ -98,10 +98,10 @@ describe("kernel/conntrack", () => {
     assert.equal(sctp?.reply.sourcePort, 6001);
   });
 
-  it("peekTuples returns the same tuples as parseEntry, in both families and without ports", () => {
+  it("peekTuples and peekId return the same tuples and ID as parseEntry, in both families and without ports", () => {
     const seen = new Set<string>();
     for (const { body, ...rest } of socket.dump(dumpEntries())) {
-      const { family, original, reply } = parseEntry({ ...rest, body });
+      const { family, original, reply, id } = parseEntry({ ...rest, body });
       const plain = ({ source, destination, sourcePort, destinationPort }: ConntrackEntry["original"]) => ({
         source,
         destination,
@@ -109,6 +109,7 @@ describe("kernel/conntrack", () => {
         destinationPort,
       });
       assert.deepEqual(peekTuples(body), { family, original: plain(original), reply: plain(reply) });
+      assert.deepEqual([peekId(body), peekId(body.subarray(0, 8))], [id, 0]);
       seen.add(`${String(original.protocol)} ${family}`);
       for (let length = 0; length < body.length; length++) {
         const cut = peekTuples(body.subarray(0, length));
@@ -146,7 +147,7 @@ describe("kernel/conntrack", () => {
     }
   });
 
-  it("a label is cleared and set, as a `ct label` rule sees it", () => {
+  it("a label is cleared and set, as a `ct label` rule sees it, and an entry that is gone is reported", () => {
     const key = toPort(7001);
     assert.ok(hasLabel(key.labels, LABEL));
     const send = (): bigint => {
@@ -159,27 +160,21 @@ describe("kernel/conntrack", () => {
     assert.deepEqual(changeLabelsOf(socket, [{ key, change: { value: 0n, mask: bit } }]), ["done"]);
     assert.equal(hasLabel(toPort(7001).labels, LABEL), false);
     assert.equal(send(), 0n);
-    assert.deepEqual(changeLabelsOf(socket, [{ key, change: { value: bit, mask: bit } }]), ["done"]);
+    const gone = { original: { ...key.original, destinationPort: 1 } };
+    const change = { value: bit, mask: bit };
+    assert.deepEqual(
+      changeLabelsOf(
+        socket,
+        [gone, key, gone].map((one) => ({ key: one, change })),
+      ),
+      ["absent", "done", "absent"],
+    );
     assert.equal(send(), 1n);
     assert.deepEqual(
       changeLabelsOf(socket, [{ key, change: { value: labelBit(3) | labelBit(70), mask: labelBit(3) } }]),
       ["done"],
     );
     assert.equal(toPort(7001).labels, bit | labelBit(3));
-  });
-
-  it("changeLabelsOf reports which entries are gone", () => {
-    const key = toPort(7001);
-    const gone = { original: { ...key.original, destinationPort: 1 } };
-    const bit = labelBit(LABEL);
-    assert.deepEqual(
-      changeLabelsOf(socket, [
-        { key: gone, change: { value: bit, mask: bit } },
-        { key, change: { value: bit, mask: bit } },
-        { key: gone, change: { value: bit, mask: bit } },
-      ]),
-      ["absent", "done", "absent"],
-    );
   });
 
   it("changeLabelsOf reports flows without room for labels", async () => {

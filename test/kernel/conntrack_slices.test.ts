@@ -1,12 +1,11 @@
 import { FAMILIES } from "../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
-import { type ConntrackEntry, parseEntry } from "../../kernel/conntrack/entry.ts";
+import type { ConntrackEntry } from "../../kernel/conntrack/entry.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import { peekId } from "../../kernel/conntrack/flow_tuples.ts";
 import { hasLabel, labelBit } from "../../kernel/conntrack/labels.ts";
 import { relabelFlows } from "../../kernel/conntrack/relabelling.ts";
 import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
-import { dumpEntries } from "../../kernel/conntrack/request.ts";
 import { walkInSlices } from "../../kernel/conntrack/sliced_walk.ts";
 import { openConntrackSocket } from "../../kernel/conntrack/table.ts";
 import { listEntries } from "../support/list_entries.ts";
@@ -101,27 +100,6 @@ describe("kernel/conntrack: in slices", () => {
     assert.ok(turns >= 10, `${turns} turns`);
     assert.equal(unsettled, 0);
     assert.ok(new Set(turnsAtEnds).size >= 10, "slices end before others get their turn");
-  });
-
-  it("peekId returns the same ID as parseEntry", () => {
-    const socket = open();
-    for (const message of socket.dump(dumpEntries())) {
-      assert.equal(peekId(message.body), parseEntry(message).id);
-      assert.equal(peekId(message.body.subarray(0, 8)), 0);
-    }
-    socket.close();
-  });
-
-  it("an exception of a visit ends the walk", async () => {
-    const socket = open();
-    let visits = 0;
-    const see = (): void => {
-      visits++;
-      throw new Error("visit");
-    };
-    await assert.rejects(walkInSlices(socket, {}, { see }, pair.near.calls), { message: "visit" });
-    socket.close();
-    assert.equal(visits, 1);
   });
 
   it("relabelFlows changes the labels of exactly the chosen flows, while other work goes on", async () => {

@@ -147,31 +147,6 @@ describe("kernel/traffic_control", () => {
     assert.equal(countOf(device.name, frames), frames.length);
   });
 
-  it("no frame passes while the delay device is down", () => {
-    const target = makeDevice();
-    const frame = frameOf(0x0800, 60);
-    const arriving = (): number => {
-      const before = ipPackets();
-      countOf(device.name, [frame]);
-      return ipPackets() - before;
-    };
-    assert.equal(arriving(), 1);
-    requestAll(node.route, [addClassifiers(host), redirectReceived(host, target)]);
-    node.route.request(changeLink({ index: target }, { up: false }));
-    assert.equal(arriving(), 0);
-  });
-
-  /** Returns the number of packets that the node's IP layer has received, good or bad. */
-  function ipPackets(): number {
-    const text = node.exec("cat", ["/proc/net/snmp"]);
-    return Number(
-      text
-        .split("\n")
-        .filter((line) => line.startsWith("Ip: "))[1]
-        ?.split(" ")[3],
-    );
-  }
-
   it("a delay device is recognized by kind, name and MAC address, and no other is removed (B2)", () => {
     makeDevice();
     const made = node.link(device.name);
