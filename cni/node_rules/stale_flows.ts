@@ -1,6 +1,5 @@
 import type { PortMapping } from "../../attachment/attachment.ts";
 import type { ConntrackFilter } from "../../kernel/conntrack/filter.ts";
-import type { FlowTuples } from "../../kernel/conntrack/flow_tuples.ts";
 import { deleteFlowsAtOnce } from "../../kernel/conntrack/table.ts";
 import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { cidrContains } from "../../kernel/ip/cidr.ts";
@@ -13,39 +12,9 @@ import { claimsOf } from "../../attachment/host_port_claim.ts";
 import type { Publication } from "./host_ports.ts";
 
 /**
- * Returns filters for flows of published UDP ports that may have been translated before the pod existed: the first
- * packet decides a flow's translation, and a client that continues from the same port never makes a new flow (R2).
- */
-export function flowsOf(mappings: readonly PortMapping[], addresses: readonly Address[]): readonly ConntrackFilter[] {
-  const families = FAMILIES.filter((family) => addresses.some((address) => familyOf(address) === family));
-  return udpOf(mappings)
-    .flatMap((mapping) => claimsOf(mapping, families))
-    .map(({ family, address, mapping }) => ({
-      family,
-      protocol: "udp",
-      original: { destinationPort: mapping.hostPort, ...(address === undefined ? {} : { destination: address }) },
-    }));
-}
-
-/** Returns filters for the flows that were translated to a pod's published UDP ports. */
-export function flowsTo(mappings: readonly PortMapping[], addresses: readonly Address[]): readonly ConntrackFilter[] {
-  return udpOf(mappings).flatMap((mapping) =>
-    addresses.map((source) => ({
-      family: familyOf(source),
-      protocol: "udp",
-      original: { destinationPort: mapping.hostPort },
-      reply: { source, sourcePort: mapping.containerPort },
-    })),
-  );
-}
-
-function udpOf(mappings: readonly PortMapping[]): readonly PortMapping[] {
-  return mappings.filter(({ protocol }) => protocol === "udp");
-}
-
-/**
- * Deletes the flows to the node at the UDP ports that a new pod publishes. Flows through the node stay, and so do flows
- * to Services whose addresses the node has.
+ * Deletes the flows to the node at the UDP ports that a new pod publishes, which may have been translated before the pod
+ * existed: the first packet decides a flow's translation, and a client that continues from the same port never makes a
+ * new flow (R2). Flows through the node stay, and so do flows to Services whose addresses the node has.
  *
  * @throws SyscallError, NetlinkError when the kernel refuses
  */
@@ -53,34 +22,45 @@ export function forgetFlowsOf(
   syscalls: Syscalls & FileReadCalls,
   { mappings, addresses, serviceCidrs }: Pick<Publication, "mappings" | "addresses" | "serviceCidrs">,
 ): void {
+  const families = FAMILIES.filter((family) => addresses.some((address) => familyOf(address) === family));
+  const claims = udpOf(mappings).flatMap((mapping) => claimsOf(mapping, families));
+  const asked = claims.map(({ family, mapping }) => toPort(family, mapping));
   let local: ReadonlySet<Address> | undefined;
-  forget(syscalls, flowsOf(mappings, addresses), ({ original: { destination } }) => {
-    if (serviceCidrs.some((cidr) => cidrContains(cidr, destination))) return false;
+  deleteFlowsAtOnce(syscalls, asked, ({ family, original: { destination, destinationPort } }) => {
+    const isClaimed = claims.some(
+      (claim) =>
+        claim.family === family &&
+        claim.mapping.hostPort === destinationPort &&
+        (claim.address === undefined || claim.address === destination),
+    );
+    if (!isClaimed || serviceCidrs.some((cidr) => cidrContains(cidr, destination))) return false;
     return isLoopback(destination) || (local ??= localAddresses(syscalls)).has(destination);
   });
 }
 
-/** Deletes the flows to the UDP ports of a removed pod. @throws as {@link forgetFlowsOf} */
+/** Deletes the flows that were translated to the UDP ports of a removed pod. @throws as {@link forgetFlowsOf} */
 export function forgetFlowsTo(
   syscalls: Syscalls & FileReadCalls,
   mappings: readonly PortMapping[],
   addresses: readonly Address[],
 ): void {
-  forget(syscalls, flowsTo(mappings, addresses), () => true);
+  const published = udpOf(mappings);
+  const asked = published.flatMap((mapping) =>
+    addresses.map((source) => ({ ...toPort(familyOf(source), mapping), reply: { source } })),
+  );
+  deleteFlowsAtOnce(syscalls, asked, ({ original, reply }) =>
+    published.some(
+      ({ hostPort, containerPort }) => hostPort === original.destinationPort && containerPort === reply.sourcePort,
+    ),
+  );
 }
 
-function forget(
-  syscalls: Syscalls & FileReadCalls,
-  filters: readonly ConntrackFilter[],
-  isMeant: (flow: FlowTuples) => boolean,
-): void {
-  const ports = new Set(filters.map(({ family, original }) => portKey(family, original?.destinationPort)));
-  const isToPort = ({ family, original }: FlowTuples): boolean => ports.has(portKey(family, original.destinationPort));
-  deleteFlowsAtOnce(syscalls, filters, (flow) => isToPort(flow) && isMeant(flow));
+function udpOf(mappings: readonly PortMapping[]): readonly PortMapping[] {
+  return mappings.filter(({ protocol }) => protocol === "udp");
 }
 
-function portKey(family: Family | undefined, port: number | undefined): string {
-  return `${family} ${port}`;
+function toPort(family: Family, { hostPort: destinationPort }: PortMapping): ConntrackFilter {
+  return { family, protocol: "udp", original: { destinationPort } };
 }
 
 /** Returns the node's own addresses. @throws SyscallError, NetlinkError */

@@ -1,5 +1,5 @@
 import { type Address, type Family, familyOf } from "../ip/address.ts";
-import { type IpProtocol, isTransport } from "../ip/protocol.ts";
+import type { IpProtocol } from "../ip/protocol.ts";
 import type { AttributeValues } from "../netlink/attribute.ts";
 import type { ConntrackEntry, entryLayout } from "./entry.ts";
 import { addressValues, type ConntrackTuple, portValues, type TupleValues } from "./tuple.ts";
@@ -10,15 +10,12 @@ export interface Masked<T extends number | bigint> {
   readonly mask: T;
 }
 
-/** The fields that the tuple of one direction must have. */
-export type TupleFilter = Partial<Pick<ConntrackTuple, "source" | "destination" | "sourcePort" | "destinationPort">>;
-
 /** A filter for entries: an entry matches when it agrees with every given field. */
 export interface ConntrackFilter {
   readonly family?: Family;
   readonly protocol?: IpProtocol;
-  readonly original?: TupleFilter;
-  readonly reply?: TupleFilter;
+  readonly original?: Partial<Pick<ConntrackTuple, "source" | "destinationPort">>;
+  readonly reply?: Partial<Pick<ConntrackTuple, "source">>;
   /** Bits of `ConntrackStatus` (entry.ts). */
   readonly status?: Masked<number>;
 }
@@ -28,8 +25,9 @@ export function matchesFilter(filter: ConntrackFilter, entry: ConntrackEntry): b
   return (
     isAny(filter.family, entry.family) &&
     isAny(filter.protocol, entry.original.protocol) &&
-    matchesTuple(filter.original, entry.original) &&
-    matchesTuple(filter.reply, entry.reply) &&
+    isAny(filter.original?.source, entry.original.source) &&
+    isAny(filter.original?.destinationPort, entry.original.destinationPort) &&
+    isAny(filter.reply?.source, entry.reply.source) &&
     hasBits(filter.status, entry.status)
   );
 }
@@ -42,18 +40,8 @@ function hasBits(wanted: Masked<number> | undefined, actual: number): boolean {
   return wanted === undefined || ((actual ^ wanted.value) & wanted.mask) === 0;
 }
 
-function matchesTuple(wanted: TupleFilter | undefined, tuple: ConntrackTuple): boolean {
-  return (
-    wanted === undefined ||
-    (isAny(wanted.source, tuple.source) &&
-      isAny(wanted.destination, tuple.destination) &&
-      isAny(wanted.sourcePort, tuple.sourcePort) &&
-      isAny(wanted.destinationPort, tuple.destinationPort))
-  );
-}
-
 /** CTA_FILTER_F_* (net/netfilter/nf_internals.h). */
-const FilterFlag = { SOURCE: 0x1, DESTINATION: 0x2, PROTOCOL: 0x8, SOURCE_PORT: 0x10, DESTINATION_PORT: 0x20 } as const;
+const FilterFlag = { SOURCE: 0x1, PROTOCOL: 0x8, DESTINATION_PORT: 0x20 } as const;
 
 type EntryAttributes = AttributeValues<(typeof entryLayout)["attributes"]>;
 
@@ -63,72 +51,49 @@ type EntryAttributes = AttributeValues<(typeof entryLayout)["attributes"]>;
  * Each kernel applies what it knows and ignores the rest (tuples since 5.8, status later), so
  * its list may hold more than the filter matches: {@link matchesFilter} decides.
  */
-export function kernelFilter(filter: ConntrackFilter): {
+export function kernelFilter({ family, protocol, original, reply, status }: ConntrackFilter): {
   readonly family: Family | undefined;
   readonly attributes: EntryAttributes;
 } {
-  const family = filter.family ?? familyOfAddresses(filter);
-  const original = family === undefined ? undefined : kernelTuple(family, filter.protocol, filter.original);
+  const source = original?.source ?? reply?.source;
+  const known = family ?? (source === undefined ? undefined : familyOf(source));
+  const first = known === undefined ? UNFILTERED : kernelTuple(original?.source, protocol, original?.destinationPort);
   // The protocol is the same in both directions, so one of them is enough.
-  const reply = family === undefined ? undefined : kernelTuple(family, portProtocol(filter), filter.reply);
+  const second = kernelTuple(reply?.source);
   return {
-    family,
+    family: known,
     attributes: {
-      ...(original === undefined ? {} : { original: original.values }),
-      ...(reply === undefined ? {} : { reply: reply.values }),
-      ...(original === undefined && reply === undefined
+      ...(first.flags === 0 ? {} : { original: first.values }),
+      ...(second.flags === 0 ? {} : { reply: second.values }),
+      ...(first.flags === 0 && second.flags === 0
         ? {}
-        : { filter: { originalFlags: original?.flags ?? 0, replyFlags: reply?.flags ?? 0 } }),
-      ...(filter.status === undefined ? {} : { status: filter.status.value, statusMask: filter.status.mask }),
+        : { filter: { originalFlags: first.flags, replyFlags: second.flags } }),
+      ...(status === undefined ? {} : { status: status.value, statusMask: status.mask }),
     },
   };
 }
 
-function familyOfAddresses({ original, reply }: ConntrackFilter): Family | undefined {
-  const [first] = [original?.source, original?.destination, reply?.source, reply?.destination].filter(
-    (address) => address !== undefined,
-  );
-  return first === undefined ? undefined : familyOf(first);
-}
+const UNFILTERED = { values: {}, flags: 0 } as const;
 
-function portProtocol({ protocol, reply }: ConntrackFilter): IpProtocol | undefined {
-  return reply?.sourcePort === undefined && reply?.destinationPort === undefined ? undefined : protocol;
-}
-
+/**
+ * Omits IPv6 addresses: for them the kernel lists only what does not match (ctnetlink_filter_match_tuple, to 6.18). It
+ * refuses ports without their protocol.
+ */
 function kernelTuple(
-  family: Family,
-  protocol: IpProtocol | undefined,
-  wanted: TupleFilter = {},
-): { readonly values: TupleValues; readonly flags: number } | undefined {
-  const addresses = kernelAddresses(family, wanted);
-  const ports = kernelPorts(protocol, wanted);
-  const flags = addresses.flags | ports.flags;
-  return flags === 0 ? undefined : { values: { ...addresses.values, ...ports.values }, flags };
-}
-
-/** Omits IPv6 addresses: for them the kernel lists only what does not match (ctnetlink_filter_match_tuple, to 6.18). */
-function kernelAddresses(
-  family: Family,
-  wanted: TupleFilter,
+  source: Address | undefined,
+  protocol?: IpProtocol,
+  destinationPort?: number,
 ): { readonly values: TupleValues; readonly flags: number } {
-  const comparable = (address: Address | undefined): Address | undefined =>
-    family === 4 && address !== undefined && familyOf(address) === 4 ? address : undefined;
-  const [source, destination] = [comparable(wanted.source), comparable(wanted.destination)];
-  const flags =
-    (source === undefined ? 0 : FilterFlag.SOURCE) | (destination === undefined ? 0 : FilterFlag.DESTINATION);
-  return { values: flags === 0 ? {} : { ip: addressValues(family, source, destination) }, flags };
-}
-
-/** The kernel refuses ports without their protocol. */
-function kernelPorts(
-  protocol: IpProtocol | undefined,
-  wanted: TupleFilter,
-): { readonly values: TupleValues; readonly flags: number } {
-  if (protocol === undefined) return { values: {}, flags: 0 };
-  const [source, destination] = isTransport(protocol) ? [wanted.sourcePort, wanted.destinationPort] : [];
-  const flags =
-    FilterFlag.PROTOCOL |
-    (source === undefined ? 0 : FilterFlag.SOURCE_PORT) |
-    (destination === undefined ? 0 : FilterFlag.DESTINATION_PORT);
-  return { values: { protocol: portValues(protocol, source, destination) }, flags };
+  const compared = source !== undefined && familyOf(source) === 4 ? source : undefined;
+  const port = protocol === undefined ? undefined : destinationPort;
+  return {
+    values: {
+      ...(compared === undefined ? {} : { ip: addressValues(familyOf(compared), compared, undefined) }),
+      ...(protocol === undefined ? {} : { protocol: portValues(protocol, undefined, port) }),
+    },
+    flags:
+      (compared === undefined ? 0 : FilterFlag.SOURCE) |
+      (protocol === undefined ? 0 : FilterFlag.PROTOCOL) |
+      (port === undefined ? 0 : FilterFlag.DESTINATION_PORT),
+  };
 }

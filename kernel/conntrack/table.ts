@@ -24,25 +24,18 @@ export function openConntrackSocket(syscalls: Syscalls): NetlinkSocket {
 }
 
 /**
- * Visits the entries that match a filter one by one. The memory used does not grow with the table.
+ * Visits all entries one by one. The memory used does not grow with the table.
  *
  * A flow that lives throughout is visited, at times twice, unless the kernel resizes its table meanwhile.
  *
  * @param visit must not use the socket
  * @throws NetlinkError when the kernel refuses
  */
-export function visitEntries(
-  socket: NetlinkSocket,
-  filter: ConntrackFilter,
-  visit: (entry: ConntrackEntry) => void,
-): void {
+export function visitEntries(socket: NetlinkSocket, visit: (entry: ConntrackEntry) => void): void {
   socket.collect(
-    dumpEntries(filter),
+    dumpEntries(),
     () => visit,
-    (see, message) => {
-      const entry = parseEntry(message);
-      if (matchesFilter(filter, entry)) see(entry);
-    },
+    (see, message) => see(parseEntry(message)),
   );
 }
 

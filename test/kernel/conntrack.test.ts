@@ -92,7 +92,7 @@ describe("kernel/conntrack", () => {
   it("ICMP queries of both families and SCTP flows are read", () => {
     const [icmp] = listEntries(socket, { protocol: "icmp" });
     assert.deepEqual([icmp?.original.icmp?.type, icmp?.reply.icmp?.type, icmp?.original.sourcePort], [8, 0, undefined]);
-    const [icmpv6] = listEntries(socket, { protocol: "icmpv6", original: { destination: pair.farAddresses[1] } });
+    const [icmpv6] = listEntries(socket, { protocol: "icmpv6", original: { source: pair.nearAddresses[1] } });
     assert.deepEqual([icmpv6?.original.icmp?.type, icmpv6?.reply.icmp?.type], [128, 129]);
     const [sctp] = listEntries(socket, { protocol: "sctp", original: { destinationPort: 6001 } });
     assert.equal(sctp?.reply.sourcePort, 6001);
@@ -122,28 +122,31 @@ describe("kernel/conntrack", () => {
   it("a list by any filter has the matching entries, and the kernel omits what it can", () => {
     const all = listEntries(socket);
     assert.ok(all.length >= 11, `${all.length} entries`);
-    const { original, reply } = toPort(6000);
+    const { nearAddresses, farAddresses } = pair;
     const filters: readonly (readonly [expected: number | undefined, byKernel: boolean, filter: ConntrackFilter])[] = [
       [undefined, true, { family: 6 }],
       [undefined, true, { family: 4, protocol: "tcp" }],
-      [1, true, { protocol: "tcp", original: { destination: pair.farAddresses[1], destinationPort: 7002 } }],
-      [1, true, { protocol: "udp", original: { source: original.source, sourcePort: original.sourcePort ?? 0 } }],
-      [1, true, { protocol: "udp", reply: { destinationPort: reply.destinationPort ?? 0, source: reply.source } }],
+      [1, true, { family: 6, protocol: "tcp", original: { destinationPort: 7002 } }],
+      [undefined, true, { protocol: "udp", original: { source: nearAddresses[0] } }],
+      [1, true, { protocol: "udp", original: { source: nearAddresses[0], destinationPort: 6000 } }],
+      [undefined, true, { protocol: "udp", reply: { source: farAddresses[0] } }],
       [2, false, { original: { destinationPort: 6000 } }],
       [undefined, true, { status: { value: ConntrackStatus.ASSURED, mask: ConntrackStatus.ASSURED } }],
-      [0, true, { family: 6, original: { source: pair.nearAddresses[0] } }],
+      [undefined, true, { family: 6, original: { source: nearAddresses[1] } }],
       // The answer to the flow in zone 5 is a separate flow outside of the zone.
-      [1, true, { original: { source: pair.farAddresses[0] } }],
-      [1, true, { protocol: "udp", original: { destination: pair.farAddresses[1], destinationPort: 6000 } }],
+      [1, true, { original: { source: farAddresses[0] } }],
     ];
     for (const [expected, byKernel, filter] of filters) {
       const ours = all.filter((entry) => matchesFilter(filter, entry)).map(({ id }) => id);
       const label = JSON.stringify(filter, (_key, value: unknown) => (typeof value === "bigint" ? `${value}` : value));
-      assert.deepEqual(new Set(listEntries(socket, filter).map(({ id }) => id)), new Set(ours), label);
+      const listed = new Set(socket.dump(dumpEntries(filter)).map((message) => parseEntry(message).id));
+      assert.ok(
+        ours.every((id) => listed.has(id)),
+        label,
+      );
       if (expected !== undefined) assert.equal(ours.length, expected, label);
       else assert.ok(ours.length > 0 && ours.length < all.length, label);
-      const reported = socket.dump(dumpEntries(filter)).length;
-      if (byKernel) assert.ok(reported < all.length, `${label}: the kernel lists ${reported} of ${all.length}`);
+      if (byKernel) assert.ok(listed.size < all.length, `${label}: the kernel lists ${listed.size} of ${all.length}`);
     }
   });
 

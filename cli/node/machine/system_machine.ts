@@ -34,7 +34,7 @@ export function systemMachine(syscalls: ProbeCalls): NodeMachine {
 }
 
 function visitConnections(syscalls: MachineCalls, visit: (entry: ConntrackEntry) => void): void {
-  withSocket(openConntrackSocket(syscalls), (socket) => visitEntries(socket, {}, visit));
+  withSocket(openConntrackSocket(syscalls), (socket) => visitEntries(socket, visit));
 }
 
 /** Opens this machine; the thread stays in the named namespace. @throws SyscallError ERR_NAMESPACE */

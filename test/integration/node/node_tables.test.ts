@@ -289,7 +289,9 @@ describe("the node's tables of a plugin without policyd", function () {
       const conntrack = wired.node.inside(() => openConntrackSocket(lab.calls));
       const flows = (): readonly number[] =>
         destinations.flatMap((destination) =>
-          listEntries(conntrack, { original: { destination } }).map(({ id }) => id),
+          listEntries(conntrack, { original: { source: own } }).flatMap(({ id, original }) =>
+            original.destination === destination ? id : [],
+          ),
         );
       const before = flows();
       assert.equal(before.length, 2);

@@ -42,11 +42,8 @@ describe("kernel/conntrack filter", () => {
       [{ family: 4 }, { protocol: "udp" }],
       [{ protocol: "tcp" }, { protocol: 47 }],
       [{ original: { source: client } }, { original: { source: service } }],
-      [{ original: { destination: service } }, { original: { destination: client } }],
-      [{ original: { sourcePort: 1234 } }, { original: { sourcePort: 80 } }],
       [{ original: { destinationPort: 80 } }, { original: { source: client, destinationPort: 443 } }],
-      [{ reply: { source: service, sourcePort: 80 } }, { reply: { source: service, sourcePort: 443 } }],
-      [{ reply: { destination: client } }, { reply: { destination: service } }],
+      [{ reply: { source: service } }, { reply: { source: client } }],
       [{ status: { value: 0b100, mask: 0b110 } }, { status: { value: 0b100, mask: 0b101 } }],
       [{ status: { value: 0b010, mask: 0 } }, { status: { value: 0b000, mask: 0b100 } }],
     ];
@@ -60,14 +57,14 @@ describe("kernel/conntrack filter", () => {
   it("a dump request has the filter's IPv4 addresses, protocol, ports, status and mark", () => {
     const request = dumpEntries({
       protocol: "tcp",
-      original: { destination: service, destinationPort: 80 },
+      original: { source: client, destinationPort: 80 },
       status: { value: 4, mask: 6 },
     });
     assert.equal(
       Buffer.from(request.body).toString("hex"),
       "02000000" +
-        ("24000180" + "0c000180" + "08000200" + "0a600001" + "14000280" + "0500010006000000" + "0600030000500000") +
-        ("14001980" + "080001002a000000" + "0800020000000000") +
+        ("24000180" + "0c000180" + "08000100" + "0a090102" + "14000280" + "0500010006000000" + "0600030000500000") +
+        ("14001980" + "0800010029000000" + "0800020000000000") +
         "0800030000000004" +
         "08001a0000000006",
     );
