@@ -149,7 +149,7 @@ describe("tables in the kernel: nft lists them as we print them, and loads its o
     for (const [index, { cluster }] of fc.sample(policyCases, { numRuns: CLUSTERS, seed: SEED }).entries()) {
       const options = index % 2 === 0 ? DEFAULT_POLICY_OPTIONS : ALL_OPTIONS;
       for (const flattenAbove of [Number.POSITIVE_INFINITY, 0]) {
-        const compiled = new CompiledCluster(storeOf(manifestsOf(cluster)), options, flattenAbove);
+        const compiled = new CompiledCluster(storeOf(manifestsOf(cluster)), { ...options, flattenAbove });
         assertSame(nftables, written, other, compiled.node("node1"));
       }
     }
