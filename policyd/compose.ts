@@ -3,6 +3,10 @@ import { release } from "node:os";
 import { Startup } from "./startup.ts";
 import { randomInt } from "node:crypto";
 import { localAddresses } from "../cni/node_rules/stale_flows.ts";
+import { netlinkNodeState } from "../cni/node_state/netlink_kernel.ts";
+import { rememberingSysctl } from "../attachment/original_settings.ts";
+import { openRouteSocket } from "../kernel/route/socket.ts";
+import { procSysctl } from "../kernel/sysctl.ts";
 import { systemFileSystem } from "../ipam/file_system.ts";
 import { startNotificationThread } from "../kernel/notifications/thread.ts";
 import type { Address } from "../kernel/ip/address.ts";
@@ -27,6 +31,7 @@ import { type Cancel, realClock } from "./lib/clock.ts";
 import { persistentClock } from "./lib/persistent_clock.ts";
 import { keepMemoryTrimmed } from "./lib/memory_trim.ts";
 import type { Logger } from "./log/logger.ts";
+import type { Machine } from "./machine.ts";
 import { winstonLogger } from "./log/winston_logger.ts";
 import { observed } from "./metrics/commit_observer.ts";
 import { mergedRules } from "./metrics/merged_rules.ts";
@@ -47,7 +52,8 @@ import { refuseUnfitKernel } from "./checks/kernel.ts";
 import { configuredTables, dropLogTrial } from "./node/tables/tables.ts";
 import { openNodeAddressSets } from "./node/node_address_sets.ts";
 import { openTunnelPorts } from "./node/tunnel_ports.ts";
-import { openNodeState } from "./node_state/open.ts";
+import { NodeStateReconciler } from "./node_state/node_state_reconciler.ts";
+import { NodeStateReport } from "./node_state/report.ts";
 import { NodeJudge } from "../objects/nodes/node_judge.ts";
 import { openSource } from "./sources/open.ts";
 import type { Closing } from "./policies/closing/close_early.ts";
@@ -55,7 +61,8 @@ import type { EnforcedMark } from "./policies/closing/enforced_mark.ts";
 import { openPolicies } from "./policies/open.ts";
 import { policyReporter } from "./policies/status/policy_report.ts";
 import { openProtection } from "./protection/open.ts";
-import { openRoutes } from "./routes/open.ts";
+import { NetlinkRouteKernel } from "./routes/route_kernel/netlink_kernel.ts";
+import { RouteReconciler } from "./routes/route_reconciler.ts";
 import { Ruleset } from "./ruleset/ruleset.ts";
 import { RulesetWatch, UnheardCommits } from "./ruleset/ruleset_watch.ts";
 import { withVersion } from "./ruleset/schema.ts";
@@ -162,10 +169,11 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const ruleset = new Ruleset({ kernel: { ...counted, commit }, clock, logger, tables, minSyncPeriod, syncPeriod });
   ruleset.committed.subscribe(() => metrics.counters.rulesInForce());
   ruleset.committed.subscribe(() => metrics.syncTimes.rulesInForce());
-  const machine = { syscalls, files, kernel, clock, logger, originals, clusterEvents, attachments, judge, ruleset };
+  const shared = { syscalls, files, kernel, clock, logger, originals, nodeName, attachments, judge, ruleset };
+  const machine: Machine = { ...shared, events: clusterEvents };
 
   // These program the kernel.
-  const ended = new EndedSandboxes({ ...machine, ...presence, nodeName, stateDirectory });
+  const ended = new EndedSandboxes({ ...machine, ...presence, stateDirectory });
   const protection = openProtection(configuration, machine);
   const nodeAddressSets = openNodeAddressSets(configuration, ruleset, judge);
   const servingElsewhere = (): ReadonlySet<Address> => nodeAddressSets.servingElsewhere();
@@ -184,19 +192,41 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   });
   const tunnelPorts = openTunnelPorts(syscalls, machine);
   const paths = new KnownPaths(ruleset);
-  const routes = openRoutes(configuration, { ...machine, setOnLink: (addresses) => paths.set(addresses) });
+  const routes = new RouteReconciler({
+    ...machine,
+    kernel: new NetlinkRouteKernel(syscalls),
+    options: {
+      encapsulation: configuration.encapsulation,
+      bridge,
+      marks: Object.values(configuration.markBits),
+      uses: ({ address }) => attachments.hasGateway(address),
+    },
+    syncPeriod,
+    setOnLink: (addresses) => paths.set(addresses),
+  });
   const wasEnforced = (): boolean => mark.isSet();
-  const { beside, takeOver } = openCoexistence(configuration, { ...machine, wasEnforced }, tables);
+  const { beside, takeOver } = openCoexistence(configuration, machine, tables, wasEnforced);
   const uplinks = (): readonly string[] => routes.uplinks();
   const isForbidden = (name: string): boolean => name === bridge && takeOver?.isForbidden === true;
-  const around = { uplinks, isForbidden, links: [ended, tunnelPorts, ...(takeOver === undefined ? [] : [takeOver])] };
-  const nodeState = openNodeState(configuration, { ...machine, ...around });
+  const sysctl = procSysctl(syscalls);
+  const remembering = { sysctl: rememberingSysctl(sysctl, originals), runDir: stateDirectory };
+  const report = new NodeStateReport(machine);
+  const nodeState = new NodeStateReconciler({
+    ...machine,
+    kernel: netlinkNodeState({ syscalls, socket: openRouteSocket(syscalls), ...remembering }),
+    sysctl,
+    report,
+    uplinks,
+    isForbidden,
+    syncPeriod,
+    links: [ended, tunnelPorts, ...(takeOver === undefined ? [] : [takeOver])],
+  });
   const kinds = ["bridge", "veth", ...(configuration.encapsulation === "never" ? [] : (["vxlan"] as const))] as const;
   const linkKinds = readLinkKinds(syscalls, kinds);
   const servesServices = configuration.services;
   const examination = new Examination({
     clock,
-    report: nodeState.report,
+    report,
     facts: () => {
       const place = { bridge, uplinks: uplinks(), servesServices, linkKinds };
       return readMachine(syscalls, { ...place, links: attempt(() => readLinks(syscalls)) });
@@ -238,7 +268,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     watch,
     startEvents: () => {
       const events = startNotificationThread(syscalls);
-      for (const part of [routes, nodeState.reconciler, beside]) void part.start(events);
+      for (const part of [routes, nodeState, beside]) void part.start(events);
       health.watch(events);
       return events;
     },
@@ -249,10 +279,10 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   });
 
   // These report, to the runtime and to the API server.
-  const installation = openInstallation(configuration, { ...machine, routes });
-  const networkCondition = openNetworkCondition(configuration, { ...machine, health, routes });
+  const installation = openInstallation(configuration, machine, routes);
+  const networkCondition = openNetworkCondition(configuration, machine, health, routes);
   const recorded = recordedFailures({ syscalls, files, bootId: () => bootId }, stateDirectory);
-  const failures = new AttachmentFailures({ recorded, clock, logger, events: clusterEvents, nodeName });
+  const failures = new AttachmentFailures({ ...machine, recorded });
 
   const components = [
     // The others ask this one which sockets are protected, so it gets changes first.
@@ -269,7 +299,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     nodeAddressSets,
     tunnelPorts,
     routes,
-    nodeState.reconciler,
+    nodeState,
     examination,
     beside,
     node,
@@ -287,10 +317,8 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const daemon = new Daemon({
     ...machine,
     version: VERSION,
-    nodeName,
     source,
     components,
-    events: clusterEvents,
     flows: policies.flowLedger,
     nodeAddress: () => routes.nodeAddress,
     policyReport: policyReporter({ notices: policies.notices, counters: policyReading, names: policies.knownNames }),
@@ -299,7 +327,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   for (const problem of attachments.load({ stateDirectory, bootId, files })) {
     logger.warn("attachment record not used", { reason: problem });
   }
-  const onReservations = (count: number): void => nodeState.report.restored("reservation", count);
+  const onReservations = (count: number): void => report.restored("reservation", count);
   const { isMarked } = policies;
   const keeping = { ...machine, ...presence, socket, isMarked, mark, onReservations, end };
   const stopKeeping = openStateKeeper(configuration, keeping);
@@ -308,12 +336,13 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   installation?.start();
   const objects = { name: "objects", missing: () => (daemon.isSynced ? undefined : "not all are read yet") };
   const conditions = [takeOver?.condition, installation?.condition].filter((one) => one !== undefined);
-  health.serve([objects, nodeState.reconciler.condition, ...conditions], () => daemon.status().problems);
+  health.serve([objects, nodeState.condition, ...conditions], () => daemon.status().problems);
   const metricsServer = serveMetrics(configuration, metrics, daemon, {
     ...machine,
+    clusterEvents,
     source,
     attachmentFailures: () => failures.seconds(),
-    nodeRepairs: () => nodeState.report.repairs,
+    nodeRepairs: () => report.repairs,
     staleFlows: services.staleFlows,
     flowLedger: () => policies.flowLedger?.counts(),
     refusedHostPorts: () => protection.hostPorts.count,

@@ -1,18 +1,16 @@
 import type { AttachmentRecord } from "../attachment/attachment.ts";
 import type { AttachmentName, PolicydStatus } from "../attachment/policyd_messages.ts";
+import type { Machine } from "./machine.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
-import type { AttachmentRegistry } from "./attachments/registry.ts";
-import type { Cancel, Clock } from "./lib/clock.ts";
+import type { Cancel } from "./lib/clock.ts";
 import type { NodeJudge } from "../objects/nodes/node_judge.ts";
 import { type Kind, KINDS, type ObjectChange } from "../objects/model.ts";
 import { namespaceOf } from "../objects/namespace_of.ts";
 import type { Component } from "./component.ts";
-import type { NoticeSink } from "./events/notice.ts";
 import type { FlowLedger } from "./flows/flow_ledger.ts";
 import { printable } from "../objects/printable.ts";
 import { codeOf, severityOf } from "./problems/problem.ts";
 import type { ReportPage } from "./policies/status/policy_report.ts";
-import type { Logger } from "./log/logger.ts";
 import { isTemporary, type RequestHandlers } from "./socket/handlers.ts";
 import type { ObjectSink, ObjectSource } from "./sources/object_source.ts";
 
@@ -24,18 +22,13 @@ const LONGEST_PROBLEM = 400;
 const LONGEST_MARGIN = 1000;
 
 /** The parts of a daemon. */
-export interface DaemonParts {
+export interface DaemonParts extends Pick<Machine, "nodeName" | "attachments" | "logger" | "events" | "clock"> {
   readonly version: string;
-  readonly nodeName: string;
   readonly source: ObjectSource;
-  readonly attachments: AttachmentRegistry;
   /** Gets objects before the components, which get Nodes from it. */
   readonly judge: Pick<NodeJudge, "apply" | "synced">;
   /** In this order they begin, apply changes and register attachments. */
   readonly components: readonly Component[];
-  readonly logger: Logger;
-  readonly events: NoticeSink;
-  readonly clock: Clock;
   /** Undefined where flows are not recorded. */
   readonly flows?: Pick<FlowLedger, "write"> | undefined;
   /** Returns this node's address between nodes, and why it is that one; undefined where it is not known. */

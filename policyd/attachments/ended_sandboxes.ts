@@ -4,14 +4,15 @@ import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import { ENDED_SECONDS, endedSince, forgetEnded, markEnded } from "../../attachment/ended.ts";
 import { uptime } from "../../cni/status/failure_record.ts";
+import type { AttachmentPresence } from "./attachment_exists.ts";
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Cancel } from "../lib/clock.ts";
 import type { ObjectChange, Pod } from "../../objects/model.ts";
 import type { Forgetter, ObjectConsumer, PodGate } from "../component.ts";
-import type { Logger } from "../log/logger.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
-import { attachmentKey, type AttachmentRegistry, isPodOf, type RecordPlace } from "./registry.ts";
+import { attachmentKey, isPodOf } from "./registry.ts";
 import { LinkSightings } from "./link_sightings.ts";
 
 /** Milliseconds between two checks for ended sandboxes. */
@@ -28,15 +29,9 @@ const MAKING = 60_000;
 /** Milliseconds from this daemon's start until an ADD in progress has registered with it: the ADD tries every 20 ms. */
 const RETURNING = 5000;
 
-export interface EndedSandboxesParts extends Pick<RecordPlace, "stateDirectory" | "files"> {
-  readonly attachments: Pick<AttachmentRegistry, "values">;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly nodeName: string;
-  /** Whether an attachment's link exists. */
-  readonly hasLink: (attachment: AttachmentRecord) => boolean;
-  /** Whether an attachment has a record or a link. */
-  readonly isPresent: (attachment: AttachmentRecord) => boolean;
+export interface EndedSandboxesParts
+  extends AttachmentPresence, Pick<Machine, "files" | "attachments" | "clock" | "logger" | "nodeName"> {
+  readonly stateDirectory: string;
   readonly syscalls: FileReadCalls;
 }
 

@@ -7,12 +7,12 @@ import {
   uptime,
 } from "../../cni/status/failure_record.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { problemLine } from "../problems/problem.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Cancel } from "../lib/clock.ts";
 import type { Lifecycle } from "../component.ts";
-import { nodeNamed, type NoticeSink } from "../events/notice.ts";
-import type { Logger } from "../log/logger.ts";
+import { nodeNamed } from "../events/notice.ts";
 
 /** Milliseconds between two reads of two directories that are nearly always missing or empty. */
 const PERIOD = 5000;
@@ -78,12 +78,8 @@ export function recordedFailures(
   };
 }
 
-export interface AttachmentFailuresParts {
+export interface AttachmentFailuresParts extends Pick<Machine, "clock" | "logger" | "events" | "nodeName"> {
   readonly recorded: RecordedFailures;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly events: NoticeSink;
-  readonly nodeName: string;
 }
 
 /**

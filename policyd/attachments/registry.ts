@@ -1,3 +1,4 @@
+import type { Address } from "../../kernel/ip/address.ts";
 import type { Pod } from "../../objects/model.ts";
 import { type AttachmentRecord, listAttachments, recordedNetworks } from "../../attachment/attachment.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
@@ -43,6 +44,11 @@ export class AttachmentRegistry {
     const record = this.get(name);
     this.#records.delete(attachmentKey(name));
     return record;
+  }
+
+  /** Whether a pod needs an address of its bridge. */
+  hasGateway(gateway: Address): boolean {
+    return [...this.values()].some(({ host }) => host.bridgeAddresses.some(({ address }) => address === gateway));
   }
 
   /**

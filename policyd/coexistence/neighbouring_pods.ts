@@ -1,14 +1,12 @@
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Address } from "../../kernel/ip/address.ts";
-import type { AttachmentRegistry } from "../attachments/registry.ts";
-import type { Clock } from "../lib/clock.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
 import type { PodGate } from "../component.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
-import type { Logger } from "../log/logger.ts";
 import type { BesideKernel } from "./beside_kernel.ts";
 import {
   besideChange,
@@ -24,12 +22,9 @@ const SETTLE_MILLISECONDS = 50;
 const QUIET_PERIODS = 10;
 const NOTHING: BesideEntries = { routes: [], proxies: [] };
 
-export interface NeighbouringPodsParts {
+export interface NeighbouringPodsParts extends Pick<Machine, "attachments" | "clock" | "logger"> {
   readonly kernel: BesideKernel;
   readonly bridge: string;
-  readonly attachments: Pick<AttachmentRegistry, "values" | "get">;
-  readonly clock: Clock;
-  readonly logger: Logger;
   /** Milliseconds between two checks without a notification. */
   readonly syncPeriod: number;
 }

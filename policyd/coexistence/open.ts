@@ -1,31 +1,13 @@
 import type { Table } from "../../kernel/nftables/model/object.ts";
-import type { Nftables } from "../../kernel/nftables/socket.ts";
-import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
-import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
-import type { AttachmentRegistry } from "../attachments/registry.ts";
-import type { Clock } from "../lib/clock.ts";
+import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import { namesVersion } from "../ruleset/schema.ts";
-import type { NoticeSink } from "../events/notice.ts";
-import type { Logger } from "../log/logger.ts";
 import { CLOSING_TABLE } from "../policies/closing/closing_tables.ts";
 import { POLICY_TABLE } from "../policies/compile/policy_table.ts";
 import { NeighbouringPods } from "./neighbouring_pods.ts";
 import { BesideKernel } from "./beside_kernel.ts";
 import { foreignPorts } from "./foreign_ports.ts";
 import { TakeOver } from "./take_over.ts";
-
-/** The parts of the machine that {@link openCoexistence} needs. */
-export interface CoexistenceMachine {
-  readonly syscalls: Syscalls & FileCalls;
-  readonly kernel: Pick<Nftables, "chains" | "head">;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly attachments: AttachmentRegistry;
-  readonly clusterEvents: NoticeSink;
-  /** Whether a daemon has enforced policies since this boot. @throws DrawbridgeError when that cannot be read */
-  readonly wasEnforced: () => boolean;
-}
 
 /** The parts that protect pods of another plugin. */
 export interface Coexistence {
@@ -38,15 +20,18 @@ export interface Coexistence {
  * Opens the links of this thread's network namespace.
  *
  * @param tables the desired tables of policyd
+ * @param wasEnforced returns whether a daemon has enforced policies since this boot; throws where that cannot be read
  * @throws SyscallError when the kernel refuses a socket
  */
 export function openCoexistence(
-  { bridge, nodeName, policies, syncPeriod }: Pick<Configuration, "bridge" | "nodeName" | "policies" | "syncPeriod">,
-  { syscalls, kernel: nftables, clock, logger, attachments, clusterEvents: events, wasEnforced }: CoexistenceMachine,
+  { bridge, policies, syncPeriod }: Pick<Configuration, "bridge" | "policies" | "syncPeriod">,
+  machine: Machine,
   tables: readonly Table[],
+  wasEnforced: () => boolean,
 ): Coexistence {
-  const kernel = new BesideKernel(syscalls, bridge);
-  const beside = new NeighbouringPods({ kernel, bridge, attachments, clock, logger, syncPeriod });
+  const { kernel: nftables, attachments } = machine;
+  const kernel = new BesideKernel(machine.syscalls, bridge);
+  const beside = new NeighbouringPods({ ...machine, kernel, bridge, syncPeriod });
   if (!policies) return { beside, takeOver: undefined };
   const version = versionOf(
     tables.find(({ name, family }) => name === POLICY_TABLE.name && family === POLICY_TABLE.family),
@@ -64,7 +49,7 @@ export function openCoexistence(
     // waits.
     return wasEnforced();
   };
-  return { beside, takeOver: new TakeOver({ bridge, nodeName, clock, logger, events, look }) };
+  return { beside, takeOver: new TakeOver({ ...machine, bridge, look }) };
 }
 
 function versionOf(table: Table | undefined): string | undefined {

@@ -1,13 +1,11 @@
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { linkIdentity } from "../../kernel/route/link.ts";
 import { Notification } from "../../kernel/route/notification.ts";
-import type { Clock } from "../lib/clock.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
-import type { NoticeSink } from "../events/notice.ts";
 import { NodeProblems } from "../events/node_problems.ts";
 import type { Condition } from "../component.ts";
-import type { Logger } from "../log/logger.ts";
 import { problemLine } from "../problems/problem.ts";
 import { isPodsLink, portWords } from "./foreign_ports.ts";
 
@@ -25,12 +23,8 @@ export interface BridgeSight {
   readonly isOurs: boolean;
 }
 
-export interface TakeOverParts {
+export interface TakeOverParts extends Pick<Machine, "clock" | "logger" | "events" | "nodeName"> {
   readonly bridge: string;
-  readonly nodeName: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly events: NoticeSink;
   /** @throws DrawbridgeError when the kernel does not answer */
   readonly look: () => BridgeSight;
 }

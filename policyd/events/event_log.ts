@@ -1,6 +1,6 @@
+import type { Machine } from "../machine.ts";
 import { type ApiWriter, pauseAfter, type Write, type WriteOutcome } from "../api_write/api_writer.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
-import type { Logger } from "../log/logger.ts";
+import type { Cancel } from "../lib/clock.ts";
 import { type ClusterEvent, eventOf } from "./event.ts";
 import { FairQueue } from "../lib/fair_queue.ts";
 import type { Notice, NoticeSink } from "./notice.ts";
@@ -35,11 +35,8 @@ export type Fate =
   /** Not written: forbidden, rejected, or too many waited or failed. */
   | "dropped";
 
-export interface EventLogParts {
+export interface EventLogParts extends Pick<Machine, "nodeName" | "clock" | "logger"> {
   readonly writer: ApiWriter;
-  readonly nodeName: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
   /** Returns a number from 0 up to 1. */
   readonly random: () => number;
 }

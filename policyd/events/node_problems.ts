@@ -1,12 +1,8 @@
-import type { Logger } from "../log/logger.ts";
-import { nodeNamed, type NoticeSink, type Reason } from "./notice.ts";
+import type { Machine } from "../machine.ts";
+import { nodeNamed, type Reason } from "./notice.ts";
 
 /** The parts that report a problem of this node. */
-export interface NodeReporter {
-  readonly logger: Logger;
-  readonly events: NoticeSink;
-  readonly nodeName: string;
-}
+export type NodeReporter = Pick<Machine, "logger" | "events" | "nodeName">;
 
 /** The present problems of this node with one subject, each reported once while it lasts: in the log and as an Event. */
 export class NodeProblems {

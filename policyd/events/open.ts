@@ -1,8 +1,6 @@
 import { HttpApiWriter } from "../api_write/http_api_writer.ts";
-import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
-import type { Clock } from "../lib/clock.ts";
+import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import type { Logger } from "../log/logger.ts";
 import { apiCredentials } from "../sources/open.ts";
 import { type EventCounts, EventLog } from "./event_log.ts";
 import type { NoticeSink } from "./notice.ts";
@@ -22,7 +20,7 @@ export interface Events extends NoticeSink {
  */
 export function openEvents(
   configuration: Configuration,
-  { syscalls, clock, logger }: { readonly syscalls: FileReadCalls; readonly clock: Clock; readonly logger: Logger },
+  { syscalls, clock, logger }: Pick<Machine, "syscalls" | "clock" | "logger">,
 ): Events {
   const { objectsDirectory, nodeName } = configuration;
   if (objectsDirectory !== undefined) return { tell: () => {}, counts: () => undefined, stop: () => {} };

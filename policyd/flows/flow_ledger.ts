@@ -2,16 +2,15 @@ import type { Address } from "../../kernel/ip/address.ts";
 import type { RowVerdict } from "./row.ts";
 import { setImmediate as turn } from "node:timers/promises";
 import { type FlowEvent, parseFlowEvent, parseListedFlow } from "../../kernel/conntrack/flow_event.ts";
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import { protocolFromNumber, protocolText } from "../../kernel/ip/protocol.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
-import type { Clock } from "../lib/clock.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
 import type { Lifecycle } from "../component.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { printableUpTo } from "../../objects/printable.ts";
-import type { Logger } from "../log/logger.ts";
 import { inTurns } from "../lib/sliced_work.ts";
 import type { FlowEndNames } from "./flow_end_names.ts";
 import { LONGEST_REASON, rowLine } from "./journal.ts";
@@ -27,14 +26,12 @@ export interface DeniedFlow {
   readonly verdict: Exclude<RowVerdict, "allowed">;
 }
 
-export interface FlowLedgerParts {
+export interface FlowLedgerParts extends Pick<Machine, "clock" | "logger"> {
   readonly ledger: Ledger;
   readonly ends: FlowEndNames;
   readonly place: LedgerPlace;
   /** Walks the conntrack table. @throws DrawbridgeError (rejects) when the kernel refuses */
   readonly visitTable: (see: (message: ReceivedMessage) => void) => Promise<void>;
-  readonly clock: Clock;
-  readonly logger: Logger;
 }
 
 /** The size of a ledger, and its losses. */

@@ -1,45 +1,34 @@
 import type { Address } from "../../kernel/ip/address.ts";
-import { giveBack, type OriginalSettingsPlace, rememberingSysctl } from "../../attachment/original_settings.ts";
+import { giveBack, rememberingSysctl } from "../../attachment/original_settings.ts";
 import { walkInSlices } from "../../kernel/conntrack/sliced_walk.ts";
 import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { readTextFile } from "../../kernel/file.ts";
-import type { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
-import type { Clock } from "../lib/clock.ts";
+import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import type { Ruleset } from "../ruleset/ruleset.ts";
-import type { Logger } from "../log/logger.ts";
 import { type AddressHolder, type DomainNameOf, FlowEndNames } from "./flow_end_names.ts";
 import { FlowLedger } from "./flow_ledger.ts";
 import { Ledger } from "./ledger.ts";
-
-/** The parts of the machine that {@link openFlowLedger} needs. */
-export interface FlowLedgerMachine {
-  readonly syscalls: ReturnType<typeof nodeSyscalls>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly originals: OriginalSettingsPlace;
-}
 
 /** Makes connections count their packets and bytes. */
 const ACCOUNTING = "net/netfilter/nf_conntrack_acct";
 
 /** Returns the ledger of this node's flows, which counts from its start; undefined where it is not configured. */
 export function openFlowLedger(
-  { flowLedger, flowLedgerDirectory, nodeName }: Pick<Configuration, "flowLedger" | "flowLedgerDirectory" | "nodeName">,
+  { flowLedger, flowLedgerDirectory }: Pick<Configuration, "flowLedger" | "flowLedgerDirectory">,
   ends: {
     readonly holderOf: (address: Address) => AddressHolder | undefined;
     readonly domainNameOf: DomainNameOf;
   },
-  machine: FlowLedgerMachine,
-  ruleset: Pick<Ruleset, "committed">,
+  machine: Machine,
 ): FlowLedger | undefined {
-  setAccounting(flowLedger, machine, ruleset);
+  setAccounting(flowLedger, machine);
   if (!flowLedger) return undefined;
-  const { syscalls, clock, logger, originals } = machine;
+  const { syscalls, originals, nodeName } = machine;
   const sockets = new ConntrackSockets(syscalls);
   return new FlowLedger({
+    ...machine,
     ledger: new Ledger(),
     ends: new FlowEndNames(nodeName, ends.holderOf, ends.domainNameOf),
     place: {
@@ -48,14 +37,11 @@ export function openFlowLedger(
       read: (path, limit) => readTextFile(syscalls, path, limit),
     },
     visitTable: (see) => sockets.with((socket) => walkInSlices(socket, {}, { see }, sockets.calls)),
-    clock,
-    logger,
   });
 }
 
 /** Sets accounting once rules are in force, as nf_conntrack is loaded then; if off, undoes an earlier daemon's. */
-function setAccounting(isOn: boolean, machine: FlowLedgerMachine, ruleset: Pick<Ruleset, "committed">): void {
-  const { syscalls, clock, logger, originals } = machine;
+function setAccounting(isOn: boolean, { syscalls, clock, logger, originals, ruleset }: Machine): void {
   const sysctl = procSysctl(syscalls);
   const set = (): void => {
     try {

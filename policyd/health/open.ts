@@ -1,9 +1,7 @@
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
-import type { Clock } from "../lib/clock.ts";
+import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Component, Condition } from "../component.ts";
-import type { Ruleset } from "../ruleset/ruleset.ts";
-import type { Logger } from "../log/logger.ts";
 import { healthListen } from "../configuration/own_ports.ts";
 import { type HealthAnswer, isProxyHealthy } from "../services/health_check/health_check.ts";
 import { nodeHttpListener } from "../http/http_listener.ts";
@@ -12,12 +10,6 @@ import { conditionsAnswer, healthzAnswer, unknownPath } from "./answers.ts";
 import { askEventThread, Liveness } from "./liveness.ts";
 
 const RETRY_MILLISECONDS = 2000;
-
-export interface HealthMachine {
-  readonly ruleset: Pick<Ruleset, "status" | "committed">;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
 
 /** The daemon's health, over HTTP. */
 export interface Health {
@@ -36,9 +28,8 @@ export interface Health {
 }
 
 /** Opens health in the network namespace of this thread; nothing is served yet. */
-export function openHealth(configuration: Configuration, machine: HealthMachine): Health {
-  const { services, syncPeriod, nodeName } = configuration;
-  const { ruleset, clock, logger } = machine;
+export function openHealth(configuration: Configuration, { ruleset, clock, logger, nodeName }: Machine): Health {
+  const { services, syncPeriod } = configuration;
   const liveness = new Liveness({ clock, ruleset: () => ruleset.status() });
   let lastUpdated: number | undefined;
   let isStopping = false;

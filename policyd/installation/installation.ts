@@ -1,13 +1,12 @@
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
-import type { Clock } from "../lib/clock.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
 import { problemLine } from "../problems/problem.ts";
 import type { Node, ObjectChange } from "../../objects/model.ts";
 import type { Condition, ObjectConsumer } from "../component.ts";
-import { nodeNamed, type NoticeSink } from "../events/notice.ts";
+import { nodeNamed } from "../events/notice.ts";
 import { NodeProblems } from "../events/node_problems.ts";
-import type { Logger } from "../log/logger.ts";
 import type { HostFiles } from "./host_files.ts";
 import { type InstallationPlaces, Installer } from "./installer.ts";
 import { CONFIGURATION_FILE } from "../configuration/schema.ts";
@@ -24,13 +23,9 @@ const FIRST_RETRY = 1000;
 /** The bits of a file's mode by which somebody may execute it. */
 const EXECUTABLE = 0o111;
 
-export interface InstallationParts {
+export interface InstallationParts extends Pick<Machine, "clock" | "logger" | "events" | "nodeName"> {
   readonly files: HostFiles;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly events: NoticeSink;
   readonly places: InstallationPlaces;
-  readonly nodeName: string;
   /** Prefixes of this node's pods while its Node object has none. */
   readonly podCidrs: readonly Cidr[];
   readonly network: Pick<NetworkParts, "bridge" | "socketPath" | "stateDirectory">;

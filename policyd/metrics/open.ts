@@ -1,8 +1,8 @@
 import { familyOf } from "../../kernel/ip/address.ts";
 import { nftablesCounters } from "../../kernel/nftables/decode/counters.ts";
 import type { Table } from "../../kernel/nftables/model/object.ts";
-import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Clock } from "../lib/clock.ts";
+import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Daemon } from "../daemon.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
@@ -33,13 +33,8 @@ export interface NodeMetrics {
 /** Opens the metrics of the node's tables in the network namespace of this thread; nothing is read yet. */
 export function openNodeMetrics(
   { metricsAddress, endpointMetrics }: Configuration,
-  machine: {
-    readonly tables: readonly Table[];
-    readonly syscalls: Syscalls;
-    readonly logger: Logger;
-  },
+  { tables, syscalls, logger }: Pick<Machine, "syscalls" | "logger"> & { readonly tables: readonly Table[] },
 ): NodeMetrics {
-  const { tables, syscalls, logger } = machine;
   const syncTimes = new SyncTimes({ logger, now: () => performance.now() });
   const counters = new NodeCounters({
     tables,

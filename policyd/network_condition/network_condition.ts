@@ -1,13 +1,11 @@
 import type { ApiWriter, Write, WriteOutcome } from "../api_write/api_writer.ts";
-import type { Clock } from "../lib/clock.ts";
 import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import type { ObjectConsumer } from "../component.ts";
-import { nodeNamed, type NoticeSink } from "../events/notice.ts";
-import type { Logger } from "../log/logger.ts";
+import { nodeNamed } from "../events/notice.ts";
 import type { ObjectChange } from "../../objects/model.ts";
 import { attempted, type Attempts, decide, MOST_ATTEMPTS, NO_ATTEMPTS, seenAvailable } from "./decision.ts";
-import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import { HttpApiWriter } from "../api_write/http_api_writer.ts";
+import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Health } from "../health/open.ts";
 import type { RouteReconciler } from "../routes/route_reconciler.ts";
@@ -19,12 +17,8 @@ const CONTESTED =
   "manage it, such as by --configure-cloud-routes=false of the cloud controller manager";
 const OVERLAY = "manifests/overlays/network-unavailable";
 
-export interface NetworkConditionParts {
+export interface NetworkConditionParts extends Pick<Machine, "clock" | "logger" | "events" | "nodeName"> {
   readonly writer: ApiWriter;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly events: NoticeSink;
-  readonly nodeName: string;
   /** Whether the daemon should clear the condition. */
   readonly isOurs: boolean;
   /** Whether the daemon is ready and the routes are in force. */
@@ -163,16 +157,6 @@ export function availablePatch(nodeName: string, at: number): Write {
   };
 }
 
-/** The parts of the machine that {@link openNetworkCondition} needs. */
-export interface NetworkConditionMachine {
-  readonly syscalls: FileReadCalls;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly clusterEvents: NoticeSink;
-  readonly health: Pick<Health, "isReady">;
-  readonly routes: Pick<RouteReconciler, "areInForce">;
-}
-
 /**
  * Opens the part for this node's condition NetworkUnavailable; undefined where objects come from a directory, without
  * an API server.
@@ -181,16 +165,15 @@ export interface NetworkConditionMachine {
  */
 export function openNetworkCondition(
   configuration: Configuration,
-  { syscalls, clock, logger, clusterEvents: events, health, routes }: NetworkConditionMachine,
+  machine: Machine,
+  health: Pick<Health, "isReady">,
+  routes: Pick<RouteReconciler, "areInForce">,
 ): NetworkCondition | undefined {
-  const { objectsDirectory, nodeName, clearNetworkUnavailable } = configuration;
+  const { objectsDirectory, clearNetworkUnavailable } = configuration;
   if (objectsDirectory !== undefined) return undefined;
   return new NetworkCondition({
-    writer: new HttpApiWriter(apiCredentials(configuration, syscalls), clock),
-    clock,
-    logger,
-    events,
-    nodeName,
+    ...machine,
+    writer: new HttpApiWriter(apiCredentials(configuration, machine.syscalls), machine.clock),
     isOurs: clearNetworkUnavailable,
     isReady: () => health.isReady() && routes.areInForce,
     random: () => Math.random(),

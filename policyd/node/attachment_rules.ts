@@ -1,41 +1,33 @@
 import { displayName } from "../../attachment/names_and_macs.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
+import type { AttachmentPresence } from "../attachments/attachment_exists.ts";
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import type { AttachmentFollower, RemainingFlows } from "../attachments/follower.ts";
 import type { LinkRemoval } from "../attachments/link_removal.ts";
 import { bridgeProblems, demandPolicedBridge } from "../attachments/policed_bridge.ts";
-import { attachmentKey, type AttachmentRegistry } from "../attachments/registry.ts";
+import { attachmentKey } from "../attachments/registry.ts";
 import { type Conflict, hasRules, RuleHolders, supersededAmong, supersededBy } from "../attachments/rule_holders.ts";
 import type { PodGate } from "../component.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
-import type { Ruleset } from "../ruleset/ruleset.ts";
-import type { Logger } from "../log/logger.ts";
 import type { LateFlowDeletion } from "./late_flow_deletion.ts";
 import type { HostPortRefusals } from "../protection/host_port_refusals.ts";
 import { attachmentElements, attachmentHooks, guardElements } from "./attachment_elements.ts";
 import type { FlowCleanup } from "./address_cleanup.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
 
-export interface AttachmentRulesParts {
-  readonly ruleset: Ruleset;
+export interface AttachmentRulesParts extends AttachmentPresence, Pick<Machine, "ruleset" | "logger" | "attachments"> {
   readonly links: LinkRemoval;
   readonly flows: FlowCleanup;
   /** Undefined where policies are not enforced. */
   readonly lateFlowDeletion: LateFlowDeletion | undefined;
-  /** Whether a record or a link of an attachment remains; it may have gone without a DEL reaching us. */
-  readonly isPresent: (attachment: AttachmentRecord) => boolean;
-  /** Whether an attachment's link exists: only this shows which of two records with one address belongs to a pod. */
-  readonly hasLink: (attachment: AttachmentRecord) => boolean;
   /** The attachments that ended without DEL; without it, those of which nothing remains. */
   readonly ended?: Pick<EndedSandboxes, "givesWay" | "gaveWay" | "hasEnded">;
   /** Makes all of a pod's packets pass the bridge again. @throws DrawbridgeError when the kernel refuses */
   readonly endBypass: (attachment: AttachmentRecord) => void;
-  readonly logger: Logger;
-  /** The pods of this node: those that were attached before this daemon started, and those that register. */
-  readonly attachments: AttachmentRegistry;
   /** Elements of a pod in addition to those that bind it to its port. */
   readonly furtherElements: (attachment: AttachmentRecord) => readonly DesiredElement[];
   /** The host ports that pods get; without it, they get all. */

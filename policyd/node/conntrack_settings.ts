@@ -1,11 +1,11 @@
 import type { Family } from "../../kernel/ip/address.ts";
 import { cpus, totalmem } from "node:os";
-import { type OriginalSettingsPlace, rememberingSysctl } from "../../attachment/original_settings.ts";
+import { rememberingSysctl } from "../../attachment/original_settings.ts";
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import { procSysctl, type Sysctl } from "../../kernel/sysctl.ts";
-import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { NodeConfiguration } from "./tables/configuration.ts";
 import type { Logger } from "../log/logger.ts";
@@ -21,14 +21,6 @@ export interface ConntrackConfiguration {
   readonly conntrackEstablishedTimeout: number;
   /** Milliseconds. */
   readonly conntrackCloseWaitTimeout: number;
-}
-
-/** The parts of the machine that {@link writeConntrackSettings} needs. */
-export interface ConntrackMachine {
-  readonly syscalls: FileCalls;
-  readonly logger: Logger;
-  /** Where the original values are stored. */
-  readonly originals: OriginalSettingsPlace;
 }
 
 const TABLE_SIZE = "net/netfilter/nf_conntrack_max";
@@ -113,7 +105,7 @@ export function reassemblyInForce(mebibytes: number, sysctl: Sysctl): Readonly<R
  */
 export function writeConntrackSettings(
   configuration: ConntrackConfiguration & Pick<Configuration, "fragmentMemory">,
-  { syscalls, logger, originals }: ConntrackMachine,
+  { syscalls, logger, originals }: Pick<Machine, "syscalls" | "logger" | "originals">,
 ): Pick<NodeConfiguration, "fragmentMemory" | "reassembly"> {
   const sysctl = rememberingSysctl(procSysctl(syscalls), originals);
   const fragmentMemory = affordableFragmentMemory(configuration.fragmentMemory, totalmem());

@@ -4,6 +4,7 @@ import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import type { Node, ObjectChange } from "../../objects/model.ts";
 import { addressesOfNode } from "../../objects/nodes/node_addresses.ts";
 import { JoinedNetworks, rangeText } from "../../objects/nodes/joined_networks.ts";
+import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { ObjectConsumer } from "../component.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
@@ -16,17 +17,15 @@ import { hasTunnel, podRangeElement, type TunnelEnd, tunnelEndElements } from ".
 /** The text of a Node that claims nothing. */
 const NOTHING = textOf({ internal: [], external: [] }, []);
 
-export interface NodeAddressSetsParts {
+export interface NodeAddressSetsParts extends Pick<Machine, "nodeName" | "judge"> {
   /** The ruleset whose tables have the part `tunnelNodes()`. */
   readonly ruleset: Pick<Ruleset, "claim">;
-  readonly nodeName: string;
   /** Pod networks in addition to those that Node objects name. */
   readonly podCidrs: readonly Cidr[];
   /** Whether the tables have the part `tunnelGuard()`, too. */
   readonly isTunnel: boolean;
   /** The addresses that serve node ports; undefined where the tables have no Services. */
   readonly nodePortAddresses: NodePortAddresses | undefined;
-  readonly judge: NodeJudge;
 }
 
 /**

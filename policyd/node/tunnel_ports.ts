@@ -1,3 +1,4 @@
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { dumpLinks } from "../../kernel/route/link.ts";
@@ -5,18 +6,14 @@ import { withRouteSocket } from "../../kernel/route/socket.ts";
 import { tunnelPortOf } from "../../kernel/route/vxlan.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Lifecycle } from "../component.ts";
-import type { Clock } from "../lib/clock.ts";
 import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
-import type { Logger } from "../log/logger.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { tunnelPortElements } from "./tables/other_tunnels.ts";
 
 const RETRY_MILLISECONDS = 1000;
 
-export interface TunnelPortsParts {
+export interface TunnelPortsParts extends Pick<Machine, "clock" | "logger"> {
   readonly ruleset: Pick<Ruleset, "claim">;
-  readonly clock: Clock;
-  readonly logger: Logger;
   /** Returns RTM_NEWLINK messages about all links. @throws DrawbridgeError when the kernel refuses */
   readonly links: () => readonly ReceivedMessage[];
 }

@@ -5,18 +5,15 @@ import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
-import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { AttachmentFollower } from "../attachments/follower.ts";
-import type { AttachmentRegistry } from "../attachments/registry.ts";
 import type { Component } from "../component.ts";
+import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import type { NoticeSink } from "../events/notice.ts";
 import type { FlowLedger } from "../flows/flow_ledger.ts";
-import { type FlowLedgerMachine, openFlowLedger } from "../flows/open.ts";
+import { openFlowLedger } from "../flows/open.ts";
 import { v8CollectionPace } from "../lib/collection_pace.ts";
 import type { Logger } from "../log/logger.ts";
 import { policyOptions, type PolicyOptions } from "./compile/options.ts";
-import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { EnforcedMark } from "./closing/enforced_mark.ts";
 import { openConnectionLimit } from "./connection_limit/open.ts";
@@ -34,14 +31,8 @@ import { PolicyEnforcement } from "./policy_enforcement.ts";
 import { PolicyNotices } from "./status/policy_notices.ts";
 
 /** The parts of the daemon that {@link openPolicies} needs. */
-export interface PoliciesMachine extends FlowLedgerMachine {
-  readonly attachments: AttachmentRegistry;
-  readonly clusterEvents: NoticeSink;
-  readonly judge: NodeJudge;
+export interface PoliciesMachine extends Machine {
   readonly mark: EnforcedMark;
-  readonly ruleset: Ruleset;
-  /** Reads and writes tables beside the ruleset. */
-  readonly kernel: Nftables;
 }
 
 /** Policies, and the parts of the daemon that depend on their verdicts. */
@@ -85,14 +76,14 @@ const NO_HOLDERS = { holderOf: () => undefined, domainNameOf: () => undefined };
 
 /** Returns the parts that stay where no policies are enforced: they say so, and undo what an earlier daemon left. */
 function notEnforced(configuration: Configuration, machine: PoliciesMachine): OpenedPolicies {
-  const { logger, clusterEvents: events, ruleset, kernel } = machine;
+  const { logger, events, ruleset, kernel } = machine;
   const notices = new PolicyNotices({ logger, events, isEnforced: false });
   ruleset.committed.subscribe(() => notices.rulesInForce());
   return {
     components: [],
     follower: policiesOff(kernel, logger),
     notices,
-    flowLedger: openFlowLedger(configuration, NO_HOLDERS, machine, ruleset),
+    flowLedger: openFlowLedger(configuration, NO_HOLDERS, machine),
     view: EMPTY_VIEW,
     record: () => {},
     isMarked: () => false,
@@ -107,7 +98,7 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
 
 function enforced(configuration: Configuration, given: PolicyOptions, machine: PoliciesMachine): OpenedPolicies {
   const { nodeName, podCIDRs, objectsDirectory, connectionLimit } = configuration;
-  const { clock, logger, attachments, clusterEvents: events, judge, mark, ruleset } = machine;
+  const { clock, logger, attachments, events, judge, mark, ruleset } = machine;
   const queue = openAnswerQueue(machine.syscalls, given.answerLogGroup);
   const options = { ...given, hasAnswerQueue: typeof queue !== "string" };
   const policies = new PolicyEnforcement({
@@ -160,7 +151,7 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
     holderOf: (address: Address) => view.holderOf(address),
     domainNameOf: (pod: Address, remote: Address) => names.nameOf(pod, remote),
   };
-  const flowLedger = openFlowLedger(configuration, ends, machine, ruleset);
+  const flowLedger = openFlowLedger(configuration, ends, machine);
   const dropLog = new DropLog({
     group: options.dropLogGroup,
     view,

@@ -2,15 +2,10 @@ import { lookup } from "node:dns/promises";
 import process from "node:process";
 import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
-import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
+import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import { tryParseAddress } from "../../kernel/ip/address.ts";
-import type { Nftables } from "../../kernel/nftables/socket.ts";
-import type { Clock } from "../lib/clock.ts";
-import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
+import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import type { Ruleset } from "../ruleset/ruleset.ts";
-import type { NoticeSink } from "../events/notice.ts";
-import type { Logger } from "../log/logger.ts";
 import { kubeletServer } from "../sources/open.ts";
 import { ApiServers } from "./api_servers.ts";
 import { configuredSockets } from "./configured_sockets.ts";
@@ -19,17 +14,6 @@ import { HostPortRefusals } from "./host_port_refusals.ts";
 import { SocketProtection } from "./socket_protection.ts";
 import { ProtectedSocketIndex } from "./socket_index.ts";
 import { TranslatedFlows } from "./translated_flows.ts";
-
-/** The parts of the machine that {@link openProtection} needs. */
-export interface ProtectionMachine {
-  readonly syscalls: FlowCalls;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly clusterEvents: NoticeSink;
-  readonly judge: NodeJudge;
-  readonly ruleset: Ruleset;
-  readonly kernel: Pick<Nftables, "head">;
-}
 
 /** The parts of the daemon that reserve addresses and ports for the programs that nodes depend on. */
 export interface OpenedProtection {
@@ -40,25 +24,23 @@ export interface OpenedProtection {
 }
 
 /** Creates the parts for the configured sockets, in the network namespace of this thread; nothing runs yet. */
-export function openProtection(configuration: Configuration, machine: ProtectionMachine): OpenedProtection {
-  const { syscalls, clock, logger, clusterEvents, judge, ruleset, kernel } = machine;
+export function openProtection(configuration: Configuration, machine: Machine): OpenedProtection {
+  const { syscalls, logger, judge, ruleset, kernel } = machine;
   const configured = configuredSockets(configuration);
   const index = new ProtectedSocketIndex(configured, judge, configuration.podCIDRs);
   const sockets = new ConntrackSockets(syscalls);
   const flows = new TranslatedFlows({
+    ...machine,
     flows: {
       delete: (asked, isMeant) => deleteFlows(sockets, asked, isMeant),
       nodeAddresses: () => localAddresses(syscalls),
     },
-    clock,
-    logger,
   });
   const component = new SocketProtection({
+    ...machine,
     index,
-    ruleset,
     early: new EarlyTable(kernel, ruleset),
     flows,
-    logger,
     ports: configured.ports,
     variable: tryParseAddress(process.env["KUBERNETES_SERVICE_HOST"] ?? ""),
     serviceCidrs: configuration.serviceCIDRs,
@@ -72,8 +54,8 @@ export function openProtection(configuration: Configuration, machine: Protection
       const found = await lookup(name, { all: true });
       return found.flatMap(({ address }) => tryParseAddress(address) ?? []);
     },
-    clock,
+    clock: machine.clock,
     protect: (asked) => component.protect(asked),
   });
-  return { index, component, servers, hostPorts: new HostPortRefusals(configured.ports, logger, clusterEvents) };
+  return { index, component, servers, hostPorts: new HostPortRefusals(configured.ports, logger, machine.events) };
 }

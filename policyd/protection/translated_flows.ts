@@ -2,12 +2,12 @@ import { TRANSPORT_OF, PROTOCOLS } from "../../objects/protocol.ts";
 import type { ConntrackFilter } from "../../kernel/conntrack/filter.ts";
 import { ConntrackStatus } from "../../kernel/conntrack/entry.ts";
 import type { FlowTuples } from "../../kernel/conntrack/flow_tuples.ts";
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import type { IpProtocol } from "../../kernel/ip/protocol.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Cancel } from "../lib/clock.ts";
 import type { Protocol } from "../../objects/model.ts";
-import type { Logger } from "../log/logger.ts";
 import type { Flows } from "../../kernel/conntrack/flow_deletion.ts";
 import type { ProtectedPort, ProtectedSocket } from "../../objects/socket_refusal.ts";
 
@@ -19,10 +19,8 @@ export interface JudgedSockets {
   readonly nodeAddresses: ReadonlySet<Address>;
 }
 
-export interface TranslatedFlowsParts {
+export interface TranslatedFlowsParts extends Pick<Machine, "clock" | "logger"> {
   readonly flows: Flows;
-  readonly clock: Clock;
-  readonly logger: Logger;
 }
 
 /** Matches flows with a translated destination. */

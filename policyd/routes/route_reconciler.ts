@@ -1,19 +1,17 @@
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { codeOf, problemLine } from "../problems/problem.ts";
-import type { Clock } from "../lib/clock.ts";
 import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
-import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
+import type { VerdictReader } from "../../objects/nodes/node_judge.ts";
 import { problemsIn } from "../../objects/nodes/node_verdict.ts";
 import type { ObjectConsumer } from "../component.ts";
 import { NodeProblems } from "../events/node_problems.ts";
-import type { NoticeSink } from "../events/notice.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { Signal } from "../lib/signal.ts";
-import type { Logger } from "../log/logger.ts";
 import { type Slices, workFor } from "../lib/sliced_work.ts";
 import { desiredRoutes } from "./desired.ts";
 import { entrySteps, removalSteps, tunnelProblems, tunnelSteps } from "./difference.ts";
@@ -42,13 +40,8 @@ const GROUPS = [
   "ipv6-rule",
 ] as const;
 
-export interface RouteReconcilerParts {
+export interface RouteReconcilerParts extends Pick<Machine, "clock" | "logger" | "events" | "nodeName" | "judge"> {
   readonly kernel: RouteKernel;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly events: NoticeSink;
-  readonly nodeName: string;
-  readonly judge: NodeJudge;
   readonly options: RouteOptions;
   /** Milliseconds between two resyncs. */
   readonly syncPeriod: number;

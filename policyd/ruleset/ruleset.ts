@@ -1,10 +1,9 @@
+import type { Machine } from "../machine.ts";
 import type { Change } from "../../kernel/nftables/encode/change.ts";
 import type { Element, Table, TableReference } from "../../kernel/nftables/model/object.ts";
-import type { Nftables } from "../../kernel/nftables/socket.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Cancel } from "../lib/clock.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
 import { Signal } from "../lib/signal.ts";
-import type { Logger } from "../log/logger.ts";
 import { type DesiredElement, tableKey } from "./desired/desired_element.ts";
 import type { Commit, SetDifference } from "./difference.ts";
 import { DesiredElements } from "./desired/desired_elements.ts";
@@ -16,10 +15,8 @@ import type { TableFindings } from "./observed/table_reading.ts";
 import { READ_WORK, type Reading, readOn, TableWriter } from "./table_writer.ts";
 
 /** The dependencies of the ruleset, and when it acts. */
-export interface RulesetOptions extends BatchPaceOptions {
-  readonly kernel: Nftables;
-  readonly clock: Clock;
-  readonly logger: Logger;
+export interface RulesetOptions
+  extends Pick<BatchPaceOptions, "minSyncPeriod">, Pick<Machine, "kernel" | "clock" | "logger"> {
   /** Our tables with the versions of their schemas (`withVersion`). */
   readonly tables: readonly Table[];
   /** Milliseconds between two checks for changes by other programs. */

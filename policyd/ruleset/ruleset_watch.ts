@@ -1,13 +1,11 @@
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Table } from "../../kernel/nftables/model/object.ts";
 import { type NftablesNotification, parseNotification } from "../../kernel/nftables/decode/notification.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
-import type { Clock } from "../lib/clock.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
-import type { Logger } from "../log/logger.ts";
-import type { Ruleset } from "./ruleset.ts";
 import type { Change } from "../../kernel/nftables/encode/change.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 
@@ -15,10 +13,7 @@ import type { Nftables } from "../../kernel/nftables/socket.ts";
 const SETTLE_MILLISECONDS = 20;
 
 /** The ruleset and what a watch over it needs. */
-export interface RulesetWatchParts {
-  readonly ruleset: Ruleset;
-  readonly clock: Clock;
-  readonly logger: Logger;
+export interface RulesetWatchParts extends Pick<Machine, "ruleset" | "clock" | "logger"> {
   /** The port ID of our writer's netlink socket: its own commits are ignored. */
   readonly portId: number;
 }

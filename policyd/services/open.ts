@@ -1,9 +1,10 @@
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
 import { deleteFlows, type Flows } from "../../kernel/conntrack/flow_deletion.ts";
-import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
+import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import { type Address, FAMILIES } from "../../kernel/ip/address.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import { PROTOCOL_OF } from "../../objects/protocol.ts";
 import { portKey } from "../../objects/socket_refusal.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
@@ -13,12 +14,9 @@ import { byAddress, frontendTypes, nameOf } from "./rules/frontend_kind.ts";
 import { type NodeSocket, YieldedFrontends, type YieldedParts } from "./yielded_frontends.ts";
 import { HEALTH_CHECK_SOCKETS } from "../bounds.ts";
 import { Budget } from "../lib/budget.ts";
-import type { Clock } from "../lib/clock.ts";
+import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { DesiredElement } from "../ruleset/desired/desired_element.ts";
-import type { Ruleset } from "../ruleset/ruleset.ts";
-import type { NoticeSink } from "../events/notice.ts";
-import type { Logger } from "../log/logger.ts";
 import type { NodeFacts } from "./elements/service_index.ts";
 import type { ProtectedSocketIndex } from "../protection/socket_index.ts";
 import { problemReport, servedExternalIpWarning } from "./problem_report.ts";
@@ -39,21 +37,13 @@ import { UnansweredConnections } from "./stale_flows/unanswered.ts";
 const ADDRESS_MILLISECONDS = 10_000;
 
 /** The parts of the machine that Services need beside their rules. */
-export interface ServicesMachine {
-  readonly syscalls: FlowCalls;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly clusterEvents: NoticeSink;
+export interface ServicesMachine extends Machine {
   /** Returns the addresses at which other nodes serve node ports. */
   readonly servingElsewhere: () => ReadonlySet<Address>;
   /** The sockets that no Service gets. */
   readonly protection: ProtectedSocketIndex;
   /** Returns the sockets of the node's programs. */
   readonly programSockets: () => readonly NodeSocket[];
-  /** The attached pods. */
-  readonly attachments: Pick<AttachmentRegistry, "values">;
-  readonly kernel: Pick<Nftables, "elements" | "sets">;
-  readonly ruleset: Pick<Ruleset, "status" | "claim" | "provide" | "committed" | "isReconciled">;
   /** Is notified of compiled Services, in addition to the log. */
   readonly observer: ServiceObserver;
 }
@@ -74,21 +64,18 @@ export interface OpenedServices {
  * @throws SyscallError when the kernel refuses a socket
  */
 export function openServices(configuration: Configuration, machine: ServicesMachine): OpenedServices {
-  const { nodeName, nodePortAddresses, refuseExternalIPs } = configuration;
-  const { clock, logger, clusterEvents, ruleset, observer } = machine;
+  const { nodePortAddresses, refuseExternalIPs } = configuration;
+  const { clock, logger, events, observer } = machine;
   const stale = staleFlows(configuration, machine);
   if (!configuration.services) return { components: [], staleFlows: stale.status, elementsOf: () => [] };
-  const warning = refuseExternalIPs ? [] : [servedExternalIpWarning(logger, clusterEvents)];
+  const warning = refuseExternalIPs ? [] : [servedExternalIpWarning(logger, events)];
   const component = new ServiceProxy({
-    nodeName,
-    ruleset,
-    clock,
-    protection: machine.protection,
+    ...machine,
     ...(configuration.externalIPsTakePorts ? {} : { yielded: new YieldedFrontends(yieldedParts(machine)) }),
     nodePortAddresses,
     refuseExternalIps: refuseExternalIPs,
     followers: [healthChecks(configuration, machine), stale.follower, proxyMode(nodeHttpListener(), clock)],
-    observers: [problemReport(logger, clusterEvents), observer, ...warning],
+    observers: [problemReport(logger, events), observer, ...warning],
   });
   return { components: [component], staleFlows: stale.status, elementsOf: serviceElements };
 }
@@ -99,7 +86,11 @@ export function yieldedParts({
   programSockets,
   attachments,
   kernel,
-}: Pick<ServicesMachine, "syscalls" | "programSockets" | "attachments" | "kernel">): YieldedParts {
+}: Pick<ServicesMachine, "programSockets"> & {
+  readonly syscalls: Syscalls;
+  readonly attachments: Pick<AttachmentRegistry, "values">;
+  readonly kernel: Pick<Nftables, "elements" | "sets">;
+}): YieldedParts {
   return {
     node: () => {
       const sockets = [...programSockets(), ...[...attachments.values()].flatMap(hostPortsOf)];

@@ -3,6 +3,7 @@ import type { Server } from "node:net";
 import path from "node:path";
 import process from "node:process";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { type FileCalls, OpenFlag } from "../../kernel/syscall/file_calls.ts";
@@ -14,10 +15,7 @@ const LOCK_NB = 4;
 const BACKLOG = 511;
 
 /** The parts of the machine that creating a socket needs. */
-export interface SocketMachine {
-  readonly syscalls: Syscalls & FileCalls;
-  readonly files: StoreFileSystem;
-}
+export type SocketMachine = Pick<Machine, "syscalls" | "files">;
 
 /**
  * Makes a server listen on a unix socket that only root, or the user who runs the daemon, can connect to.

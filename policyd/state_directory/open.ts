@@ -1,14 +1,11 @@
 import { STATE_NAMES } from "../../attachment/state_names.ts";
-import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import { AddressStore } from "../../ipam/store.ts";
 import { acquireFileLock } from "../../kernel/file_lock.ts";
 import { type FileSight, sightOf } from "../../kernel/file.ts";
-import type { nodeSyscalls } from "../../kernel/syscall/koffi.ts";
 import type { AttachmentPresence } from "../attachments/attachment_exists.ts";
-import type { AttachmentRegistry } from "../attachments/registry.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Cancel } from "../lib/clock.ts";
+import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import type { Logger } from "../log/logger.ts";
 import type { EnforcedMark } from "../policies/closing/enforced_mark.ts";
 import { isLocked } from "../socket/listener.ts";
 import type { ServedSocket } from "../socket/server.ts";
@@ -16,12 +13,7 @@ import { KeptTree } from "./directory_repair.ts";
 import { PodFiles } from "./pod_files.ts";
 import { keepState } from "./state_keeper.ts";
 
-export interface StateKeeperMachine extends Pick<AttachmentPresence, "hasLink"> {
-  readonly syscalls: ReturnType<typeof nodeSyscalls>;
-  readonly files: StoreFileSystem;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly attachments: AttachmentRegistry;
+export interface StateKeeperMachine extends Machine, Pick<AttachmentPresence, "hasLink"> {
   readonly socket: Pick<ServedSocket, "restore">;
   /** Whether this daemon has set the mark of enforced policies. */
   readonly isMarked: () => boolean;

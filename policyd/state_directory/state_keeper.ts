@@ -1,8 +1,8 @@
+import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { isExhaustion } from "../../kernel/syscall/exhaustion.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Cancel } from "../lib/clock.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
-import type { Logger } from "../log/logger.ts";
 
 /** Milliseconds between checks of some fifteen file requests, 0.2 ms a second. Repairs take less than a second. */
 const PERIOD = 500;
@@ -14,9 +14,7 @@ export interface KeptPart {
   readonly look: () => number | Promise<number>;
 }
 
-export interface StateKeeperParts {
-  readonly clock: Clock;
-  readonly logger: Logger;
+export interface StateKeeperParts extends Pick<Machine, "clock" | "logger"> {
   /** In the order of the checks. */
   readonly kept: readonly KeptPart[];
 }

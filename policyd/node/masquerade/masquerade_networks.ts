@@ -3,6 +3,7 @@ import { type Cidr, cidrContains, cidrFamily, hostCidr } from "../../../kernel/i
 import { JoinedNetworks, type RangeDifference, rangeText } from "../../../objects/nodes/joined_networks.ts";
 import type { NodeJudge, VerdictReader } from "../../../objects/nodes/node_judge.ts";
 import type { ObjectConsumer } from "../../component.ts";
+import type { Machine } from "../../machine.ts";
 import type { Configuration } from "../../configuration/configuration.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
@@ -14,13 +15,11 @@ import type { JudgedNode } from "../../../objects/nodes/node_verdict.ts";
 
 const OWNER = "cluster networks";
 
-export interface MasqueradeNetworksParts {
+export interface MasqueradeNetworksParts extends Pick<Machine, "nodeName" | "judge"> {
   /** The ruleset whose tables have the part `clusterMasquerade()`. Its owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim">;
-  readonly nodeName: string;
   /** This node's pod CIDRs, used in addition to those of its Node object. */
   readonly podCidrs: readonly Cidr[];
-  readonly judge: NodeJudge;
   /** Networks where pods keep their address, in addition to those of the Node objects. */
   readonly further: readonly Cidr[];
 }

@@ -30,7 +30,7 @@ export interface ConnectionLimitParts {
   readonly nodeAddresses: () => ReadonlySet<Address>;
   readonly clock: Clock;
   readonly logger: Pick<Logger, "warn" | "info">;
-  readonly clusterEvents: NoticeSink;
+  readonly events: NoticeSink;
   /** The most connections of one pod; undefined for no bound but its share of a full table. */
   readonly limit: number | undefined;
 }
@@ -188,13 +188,13 @@ export class ConnectionLimit {
   }
 
   #tell(pod: CountedPod, connections: number, limit: number): void {
-    const { logger, clusterEvents } = this.#parts;
+    const { logger, events } = this.#parts;
     const addresses = pod.addresses.map(formatAddress).join(", ");
     const fields = { pod: nameOf(pod), addresses, connections, limit };
     logger.warn("pod has too many connections: no further ones begin", fields, pod.name?.namespace);
     if (pod.name === undefined) return;
     const { namespace, name, uid } = pod.name;
-    clusterEvents.tell({
+    events.tell({
       regarding: { kind: "Pod", key: `${namespace}/${name}`, uid },
       reason: "TooManyConnections",
       note:

@@ -12,10 +12,7 @@ import { podsOf } from "./fair_share.ts";
 const SYSCTLS = "/proc/sys/net/netfilter";
 
 /** The parts that a limit needs. */
-export interface ConnectionLimitMachine extends Pick<
-  ConnectionLimitParts,
-  "ruleset" | "clock" | "logger" | "clusterEvents"
-> {
+export interface ConnectionLimitMachine extends Pick<ConnectionLimitParts, "ruleset" | "clock" | "logger" | "events"> {
   readonly syscalls: FlowCalls;
   readonly attachments: Pick<AttachmentRegistry, "values">;
 }

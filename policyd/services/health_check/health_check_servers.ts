@@ -1,19 +1,16 @@
+import type { Machine } from "../../machine.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Budget } from "../../lib/budget.ts";
-import type { Clock } from "../../lib/clock.ts";
 import { ControlLoop, type NextPass } from "../../lib/control_loop.ts";
 import { namespaceOf } from "../../../objects/namespace_of.ts";
-import type { Logger } from "../../log/logger.ts";
 import { type HealthAnswer, healthAnswer, type HealthCheck } from "./health_check.ts";
 import { type HttpListener, type Listening, type ListeningAddress, placeId } from "../../http/http_listener.ts";
 import { Listeners } from "../../http/listeners.ts";
 import { placesOf } from "./listening_addresses.ts";
 
-export interface HealthCheckParts {
+export interface HealthCheckParts extends Pick<Machine, "clock" | "logger"> {
   readonly listener: HttpListener;
-  readonly clock: Clock;
-  readonly logger: Logger;
   /** The node's addresses at which checks are answered. @throws DrawbridgeError when the kernel does not report them */
   readonly addresses: () => readonly Address[];
   /** Milliseconds between two reads of the addresses; undefined if they never change. */

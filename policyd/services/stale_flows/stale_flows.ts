@@ -1,25 +1,18 @@
-import type { Flows } from "../../../kernel/conntrack/flow_deletion.ts";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { type Address, FAMILIES } from "../../../kernel/ip/address.ts";
-import type { Clock } from "../../lib/clock.ts";
 import { ControlLoop } from "../../lib/control_loop.ts";
 import { inTurns, type Slices } from "../../lib/sliced_work.ts";
 import type { Commit } from "../../ruleset/difference.ts";
-import type { Logger } from "../../log/logger.ts";
 import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { socketText } from "../elements/socket_address.ts";
 import type { ServedService } from "../service_follower.ts";
 import { type Targets, targetsIn } from "./former_frontends.ts";
+import type { UnansweredConnectionsParts } from "./unanswered.ts";
 import { type ServedServices, servedFrontends, type TargetsOf } from "./served_frontends.ts";
 
-export interface StaleFlowsParts {
+export interface StaleFlowsParts extends Omit<UnansweredConnectionsParts, "targetsOf"> {
   readonly services: ServedServices;
-  readonly flows: Flows;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Whether an address of the node serves NodePorts. */
-  readonly servesNodePorts: (address: Address) => boolean;
 }
 
 /** The work done so far. */

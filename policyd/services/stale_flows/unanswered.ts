@@ -1,21 +1,18 @@
 import { ConntrackStatus } from "../../../kernel/conntrack/entry.ts";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
+import type { Machine } from "../../machine.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { type Address, FAMILIES } from "../../../kernel/ip/address.ts";
-import type { Clock } from "../../lib/clock.ts";
 import { ControlLoop, type NextPass } from "../../lib/control_loop.ts";
 import type { Commit } from "../../ruleset/difference.ts";
-import type { Logger } from "../../log/logger.ts";
 import { type FrontendId, frontendId } from "../elements/arbitration.ts";
 import { socketText } from "../elements/socket_address.ts";
 import { changedFrontends, type Targets } from "./former_frontends.ts";
 import type { Flows } from "../../../kernel/conntrack/flow_deletion.ts";
 import { remembered, type TargetsOf } from "./served_frontends.ts";
 
-export interface UnansweredConnectionsParts {
+export interface UnansweredConnectionsParts extends Pick<Machine, "clock" | "logger"> {
   readonly flows: Flows;
-  readonly clock: Clock;
-  readonly logger: Logger;
   /** Begins a walk. Returns a function from TCP frontends to their endpoints. */
   readonly targetsOf: () => TargetsOf;
   /** Whether an address of the node serves NodePorts. */

@@ -98,7 +98,7 @@ function limited(limit: number | undefined, pods: readonly PodRow[] = TWO_PODS) 
     nodeAddresses: () => new Set([parseAddress(NODE)]),
     clock,
     logger,
-    clusterEvents: events,
+    events,
     limit,
   });
   const crowded = () => [...claimed.values()].flat().map(({ set, element: { key } }) => [set, ...key]);
