@@ -24,7 +24,7 @@ export const POLICY_SETS: BudgetBounds = { share: 256, pool: 8192, most: 4096 };
  * Elements of Services in sets and maps, or if they are more, their frontends. 10,000 Services of both families with
  * three endpoints have some 120,000.
  */
-export const SERVICE_ELEMENTS: BudgetBounds = { share: 8192, pool: 524_288, most: 131_072 };
+export const SERVICE_ELEMENTS = { share: 8192, pool: 524_288, most: 131_072 } as const satisfies BudgetBounds;
 
 /**
  * Ports of Services at a node's addresses with which no pod leaves. All namespaces together have 1,024, with

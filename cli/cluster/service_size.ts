@@ -1,4 +1,5 @@
 import type { EndpointSlice, Service } from "../../objects/model.ts";
+import { SERVICE_ELEMENTS } from "../../policyd/bounds.ts";
 import { servedWith } from "../../policyd/services/elements/service_size.ts";
 
 /** A Service that is too large for nodes. The evaluator does not know this limit (BAD-01). */
@@ -17,7 +18,8 @@ export function oversizedServices(
 ): ReadonlyMap<string, OversizedService> {
   const slicesOf = Map.groupBy(slices, ({ namespace, serviceName }) => `${namespace}/${serviceName}`);
   // The counts do not depend on a node.
-  const context = { nodeName: "", zone: undefined, primaryAddresses: [], refuseExternalIps };
+  const room = SERVICE_ELEMENTS.most;
+  const context = { nodeName: "", zone: undefined, primaryAddresses: [], refuseExternalIps, room };
   const found = new Map<string, OversizedService>();
   for (const service of services) {
     const { service: served, problems } = servedWith(service, slicesOf.get(service.key) ?? [], context);

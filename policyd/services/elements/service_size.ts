@@ -13,12 +13,6 @@ import { isRestricted } from "./source_ranges.ts";
  */
 export const MOST_FRONTENDS = 16_384;
 
-/**
- * The largest number of pairs of a frontend and an endpoint, each of which takes an element or two. 10,000 pods of both
- * families with three ports, each with an address, a load balancer's and a node port, are 180,000.
- */
-export const MOST_DESTINATIONS = 262_144;
-
 /** Returns an upper bound of the pairs of a frontend and an endpoint; for nearly all Services nothing else is counted. */
 export function roughSize(service: Service, slices: readonly EndpointSlice[]): number {
   const { ports, clusterIps, externalIps, loadBalancerIngress } = service;
@@ -62,9 +56,9 @@ export function servedPart(service: Service, context: CompileContext): Reachable
 }
 
 /**
- * Returns the same for a Service with its endpoints, whose frontends and endpoints may form at most
- * {@link MOST_DESTINATIONS} pairs. Of a Service with more pairs than its namespace has room for, some endpoints are
- * used, at least one of each port. So a Service that grows a little is still served after others have used up the pool.
+ * Returns the same for a Service with its endpoints. Of one with more pairs of a frontend and an endpoint than its
+ * namespace has room for, some endpoints are used, at least one of each port. So a Service that grows a little is still
+ * served after others have used up the pool.
  *
  * @param given the whole Service, or its part that {@link servedPart} returned with the same room
  * @param slices those of the Service; others are ignored
@@ -75,12 +69,15 @@ export function servedWith(
   slices: readonly EndpointSlice[],
   context: CompileContext,
 ): ServedPart & { readonly ports: SlicePorts; readonly lacksRoom: boolean } {
-  const { service: reachable, problems, needs } = servedPart(given, context);
-  const all = slicePorts(slices, reachable);
-  const { service, problems: more } = withinDestinations(reachable, all, context, roughSize(given, slices));
-  const { ports, problems: ofRoom } = withinRoom(service, all, context, roughSize(service, slices));
+  const { service, problems, needs } = servedPart(given, context);
+  const { ports, problems: ofRoom } = withinRoom(
+    service,
+    slicePorts(slices, service),
+    context,
+    roughSize(service, slices),
+  );
   const lacksRoom = needs !== undefined || ofRoom.length > 0;
-  return { service, ports, problems: [...problems, ...more, ...ofRoom], lacksRoom };
+  return { service, ports, problems: [...problems, ...ofRoom], lacksRoom };
 }
 
 function withinRoom(
@@ -104,14 +101,6 @@ function withinRoom(
   });
   const why = "pairs of a frontend and an endpoint, for which its namespace has no room on a node";
   return { ports: new Map(fewer), problems: [`Service ${service.key}: ${count} ${why}: only some endpoints are used`] };
-}
-
-function withinDestinations(service: Service, ports: SlicePorts, context: CompileContext, rough: number): ServedPart {
-  if (rough <= MOST_DESTINATIONS) return { service, problems: NONE };
-  const count = destinationCount(service, ports, context);
-  if (count <= MOST_DESTINATIONS) return { service, problems: NONE };
-  const isOwnKept = destinationCount(ownPart(service), ports, context) <= MOST_DESTINATIONS;
-  return cut(service, isOwnKept, `${count} pairs of a frontend and an endpoint; expected at most ${MOST_DESTINATIONS}`);
 }
 
 function cut(service: Service, isOwnKept: boolean, why: string): ServedPart {

@@ -8,11 +8,7 @@ import type { EndpointSlice, ObjectChange, Service } from "../../../../../object
 import { MOST_PROBLEMS } from "../../../../../objects/problem_list.ts";
 import { FrontendHolders, frontendId } from "../../../../../policyd/services/elements/arbitration.ts";
 import type { CompileContext } from "../../../../../policyd/services/rules/context.ts";
-import {
-  MOST_DESTINATIONS,
-  MOST_FRONTENDS,
-  servedPart,
-} from "../../../../../policyd/services/elements/service_size.ts";
+import { MOST_FRONTENDS, servedPart } from "../../../../../policyd/services/elements/service_size.ts";
 import { NodeJudge } from "../../../../../objects/nodes/node_judge.ts";
 import { ProtectedSocketIndex } from "../../../../../policyd/protection/socket_index.ts";
 import { YieldedFrontends } from "../../../../../policyd/services/yielded_frontends.ts";
@@ -177,28 +173,18 @@ describe("services/compile: Services of many ports and addresses", () => {
     assert.ok(protection.asked <= 4 * 200, String(protection.asked));
   });
 
-  it("BAD-01: endpoints count once per frontend of their family", () => {
-    const withEndpoints = (size: Size, endpoints: number): readonly [number, readonly string[]] => {
-      const object = service(size);
-      const slice = sliceOf(object, endpoints);
-      const { served, problems } = compileAlone(object, [slice], context);
-      const holders = new FrontendHolders();
-      holders.replace(object.key, object, context);
-      const flows = atOnce(servedFrontends({ service: object, slices: [slice], context, holders }, "UDP"));
-      assert.equal(flows.size, served.length, "stale flows are found by the served frontends");
-      return [served.length, problems];
-    };
-    const pairs = (count: number, what: string): readonly string[] => [
-      `Service default/web: ${count} pairs of a frontend and an endpoint; expected at most ${MOST_DESTINATIONS}: ${what} served`,
+  it("SHARE-09: endpoints count once per frontend of their family, whatever the source ranges", () => {
+    const sizes: readonly (readonly [size: Size, endpoints: number, pairs: number])[] = [
+      [{ ports: 8, externalIps: 7 }, 9, 8 * 8 * 9],
+      [{ ports: 2, nodePorts: 2, balancers: 1, ranges: 500 }, 1000, 6 * 1000],
     ];
-    assert.deepEqual(withEndpoints({ ports: 64, externalIps: 63 }, 64), [64 * 64, []]);
-    assert.deepEqual(withEndpoints({ ports: 64, externalIps: 63 }, 65), [
-      64,
-      pairs(64 * 64 * 65, "only its cluster IPs are"),
-    ]);
-    assert.deepEqual(withEndpoints({ ports: 4096, nodePorts: 1 }, 65), [0, pairs(4097 * 65, "nothing of it is")]);
-    // Source ranges do not count as frontends here.
-    assert.deepEqual(withEndpoints({ ports: 2, nodePorts: 2, balancers: 1, ranges: 4000 }, 1000), [6, []]);
+    for (const [size, endpoints, pairs] of sizes) {
+      const object = service(size);
+      const slices = [sliceOf(object, endpoints)];
+      const problemsWith = (room: number) => compileAlone(object, slices, { ...context, room }).problems;
+      assert.deepEqual(problemsWith(pairs), []);
+      assert.match(problemsWith(pairs - 1).join(), new RegExp(`${pairs} pairs.*only some endpoints`));
+    }
   });
 
   it("BAD-01: of very many problems a hundred are reported, and the number of the others", () => {
