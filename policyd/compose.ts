@@ -178,7 +178,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const nodeAddressSets = openNodeAddressSets(configuration, ruleset, judge);
   const servingElsewhere = (): ReadonlySet<Address> => nodeAddressSets.servingElsewhere();
   const programSockets = (): readonly NodeSocket[] => kernelSockets(syscalls);
-  const ofServices = { protection: protection.index, observer: metrics.services, servingElsewhere, programSockets };
+  const ofServices = { protection: protection.index, metrics: metrics.services, servingElsewhere, programSockets };
   const services = openServices(configuration, { ...machine, ...ofServices });
   const policies = openPolicies(configuration, { ...machine, mark });
   const masquerade = openMasquerade(configuration, ruleset, judge);

@@ -1,6 +1,6 @@
 import type { Service } from "../../objects/model.ts";
 import type { CompiledService, TrafficPolicy } from "../services/elements/compile_service.ts";
-import type { ServiceObserver } from "../services/service_follower.ts";
+import type { ServiceFollower } from "../services/service_follower.ts";
 import { countedPorts } from "./counted_ports.ts";
 import type { NodeCounters } from "./node_counters.ts";
 
@@ -15,7 +15,7 @@ export interface ServiceTotals {
 }
 
 /** Records the totals of Services, and tells the counters which ports belong to which Service. */
-export class ServiceMetrics implements ServiceObserver {
+export class ServiceMetrics implements ServiceFollower {
   readonly #counters: Pick<NodeCounters, "claim">;
   readonly #ignored = new Map<string, number>();
   readonly #refused = new Map<string, number>();

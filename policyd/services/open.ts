@@ -26,7 +26,7 @@ import { nodeHttpListener } from "../http/http_listener.ts";
 import { answeringAddresses } from "./health_check/listening_addresses.ts";
 import { servesNodePorts } from "./node_port_addresses.ts";
 import { proxyMode } from "./proxy_mode.ts";
-import type { ServiceFollower, ServiceObserver } from "./service_follower.ts";
+import type { ServiceFollower } from "./service_follower.ts";
 import { ServiceProxy } from "./service_proxy.ts";
 import { serviceElements } from "./elements/node_elements.ts";
 import { StaleFlows, type StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
@@ -44,8 +44,8 @@ export interface ServicesMachine extends Machine {
   readonly protection: ProtectedSocketIndex;
   /** Returns the sockets of the node's programs. */
   readonly programSockets: () => readonly NodeSocket[];
-  /** Is notified of compiled Services, in addition to the log. */
-  readonly observer: ServiceObserver;
+  /** The metrics of Services. */
+  readonly metrics: ServiceFollower;
 }
 
 /** The component of Services, and the status of its stale flows. */
@@ -65,17 +65,22 @@ export interface OpenedServices {
  */
 export function openServices(configuration: Configuration, machine: ServicesMachine): OpenedServices {
   const { nodePortAddresses, refuseExternalIPs } = configuration;
-  const { clock, logger, events, observer } = machine;
+  const { clock, logger, events, metrics } = machine;
   const stale = staleFlows(configuration, machine);
   if (!configuration.services) return { components: [], staleFlows: stale.status, elementsOf: () => [] };
-  const warning = refuseExternalIPs ? [] : [servedExternalIpWarning(logger, events)];
   const component = new ServiceProxy({
     ...machine,
     ...(configuration.externalIPsTakePorts ? {} : { yielded: new YieldedFrontends(yieldedParts(machine)) }),
     nodePortAddresses,
     refuseExternalIps: refuseExternalIPs,
-    followers: [healthChecks(configuration, machine), stale.follower, proxyMode(nodeHttpListener(), clock)],
-    observers: [problemReport(logger, events), observer, ...warning],
+    followers: [
+      problemReport(logger, events),
+      metrics,
+      ...(refuseExternalIPs ? [] : [servedExternalIpWarning(logger, events)]),
+      healthChecks(configuration, machine),
+      stale.follower,
+      proxyMode(nodeHttpListener(), clock),
+    ],
   });
   return { components: [component], staleFlows: stale.status, elementsOf: serviceElements };
 }

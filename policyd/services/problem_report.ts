@@ -3,14 +3,16 @@ import { formatAddress } from "../../kernel/ip/address.ts";
 import type { NoticeSink } from "../events/notice.ts";
 import type { Logger } from "../log/logger.ts";
 import type { CompiledService } from "./elements/compile_service.ts";
-import type { ServiceObserver } from "./service_follower.ts";
+import type { ServiceFollower } from "./service_follower.ts";
 import { shortList } from "../../objects/printable.ts";
 import { familiesOf } from "./elements/frontends.ts";
 
 const MOST_SHOWN = 5;
 
+type ServiceLog = Required<Pick<ServiceFollower, "compiled" | "removed">>;
+
 /** Logs the parts of a Service that are not served, each once for as long as it lasts. */
-export function problemReport(logger: Logger, events: NoticeSink): ServiceObserver {
+export function problemReport(logger: Logger, events: NoticeSink): ServiceLog {
   const reported = new Map<string, ReadonlySet<string>>();
   return Object.freeze({
     compiled: (service, compiled) => {
@@ -26,7 +28,7 @@ export function problemReport(logger: Logger, events: NoticeSink): ServiceObserv
       else reported.set(key, problems);
     },
     removed: (key) => reported.delete(key),
-  } satisfies ServiceObserver);
+  } satisfies ServiceLog);
 }
 
 /** Returns why parts of a Service are not served. */
@@ -40,7 +42,7 @@ export function problemsOf(key: string, { problems, ignoredEndpoints }: Compiled
  * Warns once about each Service with externalIPs: anyone who may write a Service can use them to take traffic to any
  * address (CVE-2020-8554). For nodes that do not refuse them.
  */
-export function servedExternalIpWarning(logger: Logger, events: NoticeSink): ServiceObserver {
+export function servedExternalIpWarning(logger: Logger, events: NoticeSink): ServiceLog {
   const warned = new Set<string>();
   return Object.freeze({
     compiled: (service) => {
@@ -64,5 +66,5 @@ export function servedExternalIpWarning(logger: Logger, events: NoticeSink): Ser
     },
     // A Service that is created again under the same name gets a new warning.
     removed: (key) => warned.delete(key),
-  } satisfies ServiceObserver);
+  } satisfies ServiceLog);
 }

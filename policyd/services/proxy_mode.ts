@@ -23,9 +23,7 @@ const RETRIES = [30_000, 30_000] as const;
 export function proxyMode(listener: HttpListener, clock: Clock): ServiceFollower {
   const listeners = new Listeners({ clock, open: (place) => listener.listen(place, answer), retries: RETRIES });
   return {
-    nodeChanged: () => {},
     rulesInForce: () => listeners.replace([], PLACES),
-    problems: () => [],
     stop: () => listeners.stop(),
   };
 }

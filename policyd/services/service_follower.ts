@@ -13,26 +13,22 @@ export interface ServedService {
   readonly holders: Pick<FrontendHolders, "holder" | "rival">;
 }
 
-/** A part of the daemon that depends on Services, beside their rules. */
+/** A part of the daemon that depends on Services, beside their rules. Its methods must not throw. */
 export interface ServiceFollower {
+  /** A Service was compiled, for the first time or again, and its claims are about to be written. */
+  compiled?(service: Service, compiled: CompiledService): void;
+  /** The Service is gone. */
+  removed?(key: string): void;
   /** Replaces a Service, undefined for one that is gone. Its rules are claimed already. */
   replace?(key: string, served: ServedService | undefined): void;
-  nodeChanged(facts: NodeFacts): void;
+  nodeChanged?(facts: NodeFacts): void;
   /**
    * Reports that the kernel has all rules that follow from the Services set so far.
    *
    * @param commit the commit that wrote them; undefined when nothing had to be written
    */
-  rulesInForce(commit: Commit | undefined): void;
+  rulesInForce?(commit: Commit | undefined): void;
   /** Returns the present problems, for the status. */
-  problems(): readonly string[];
-  stop(): void;
-}
-
-/** Is notified of compiled Services. It must not throw. */
-export interface ServiceObserver {
-  /** A Service was compiled, for the first time or again, and its claims are about to be written. */
-  compiled(service: Service, compiled: CompiledService): void;
-  /** The Service is gone. */
-  removed(key: string): void;
+  problems?(): readonly string[];
+  stop?(): void;
 }

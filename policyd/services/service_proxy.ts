@@ -23,7 +23,7 @@ import { RESTRICTED_PORTS } from "./rules/frontend_sets.ts";
 import { nodePortElements, protectedElements } from "./elements/node_elements.ts";
 import { ServiceIndex } from "./elements/service_index.ts";
 import { roughSize } from "./elements/service_size.ts";
-import type { ServiceFollower, ServiceObserver } from "./service_follower.ts";
+import type { ServiceFollower } from "./service_follower.ts";
 import { ServiceRoom } from "./service_room.ts";
 import { ServiceTurns, type ServiceTurnsParts } from "./service_turns.ts";
 
@@ -38,7 +38,6 @@ export interface ServiceProxyParts extends ServiceTurnsParts {
   /** The ports of this node that Services do not take from others; without it they take them. */
   readonly yielded?: YieldedFrontends;
   readonly followers?: readonly ServiceFollower[];
-  readonly observers?: readonly ServiceObserver[];
   /** The bounds of the elements of Services; absent for the usual ones. */
   readonly bounds?: BudgetBounds;
 }
@@ -119,18 +118,18 @@ export class ServiceProxy implements ObjectConsumer {
   }
 
   problems(): readonly string[] {
-    return [...this.#problems.values(), ...this.#followers.map((follower) => follower.problems())].flat();
+    return [...this.#problems.values(), ...this.#followers.map((follower) => follower.problems?.() ?? [])].flat();
   }
 
   async stop(): Promise<void> {
     this.#release?.();
     this.#retry?.();
     this.#turns.stop();
-    for (const follower of this.#followers) follower.stop();
+    for (const follower of this.#followers) follower.stop?.();
   }
 
   #rulesInForce(commit: Commit | undefined): void {
-    for (const follower of this.#followers) follower.rulesInForce(commit);
+    for (const follower of this.#followers) follower.rulesInForce?.(commit);
     this.#turns.inForce();
     // In another turn of the event loop, so that callers that wait for this commit are notified first.
     if (this.#timeouts.hasLeaving) this.#release ??= this.#parts.clock.after(0, () => this.#releaseTimeouts());
@@ -218,7 +217,7 @@ export class ServiceProxy implements ObjectConsumer {
     const { compiled: all, size, context } = yield* this.#claimService(service, slices, isNew);
     const compiled = { ...all, problems: [...part.problems, ...all.problems] };
     this.#enqueue(this.#room.compiled(key, size, compiled.lacksRoom, begun));
-    for (const observer of this.#parts.observers ?? []) observer.compiled(service, compiled);
+    for (const follower of this.#followers) follower.compiled?.(service, compiled);
     this.#protection.compiled(service, compiled.refused);
     this.#setProblems(key, compiled);
     this.#left(key);
@@ -263,7 +262,7 @@ export class ServiceProxy implements ObjectConsumer {
     this.#claim(ownerOf(key), []);
     this.#enqueue(this.#room.remove(key));
     this.#problems.delete(key);
-    for (const observer of this.#parts.observers ?? []) observer.removed(key);
+    for (const follower of this.#followers) follower.removed?.(key);
     this.#protection.removed(key);
     this.#setRestricted(key, false);
     this.#left(key);
@@ -323,7 +322,7 @@ export class ServiceProxy implements ObjectConsumer {
     const { ruleset, nodePortAddresses } = this.#parts;
     const facts = this.#index.nodeFacts();
     ruleset.claim("node ports", nodePortElements(nodePortAddresses, facts.primaryAddresses));
-    for (const follower of this.#followers) follower.nodeChanged(facts);
+    for (const follower of this.#followers) follower.nodeChanged?.(facts);
   }
 }
 

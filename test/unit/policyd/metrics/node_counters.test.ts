@@ -116,7 +116,7 @@ describe("policyd/metrics/node_counters", () => {
       clock: new FakeClock(),
       nodePortAddresses: [],
       refuseExternalIps: false,
-      observers: [metrics],
+      followers: [metrics],
     });
     const apply = (endpoints: readonly string[], spec: Readonly<Record<string, unknown>>, nodeName = "node1"): void => {
       const manifests = serviceManifest(

@@ -38,7 +38,7 @@ function setUp() {
     clock: new FakeClock(),
     nodePortAddresses: [],
     refuseExternalIps: false,
-    observers: [problemReport(logger, recordingNotices())],
+    followers: [problemReport(logger, recordingNotices())],
   });
   const apply = (text: string): void => {
     component.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));

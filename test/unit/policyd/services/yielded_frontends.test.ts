@@ -6,7 +6,6 @@ import { portKey } from "../../../../objects/socket_refusal.ts";
 import type { Service } from "../../../../objects/model.ts";
 import { Signal } from "../../../../policyd/lib/signal.ts";
 import type { Commit } from "../../../../policyd/ruleset/difference.ts";
-import type { CompiledService } from "../../../../policyd/services/elements/compile_service.ts";
 import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { INET_TABLE } from "../../../../policyd/ruleset/table_part.ts";
@@ -129,16 +128,12 @@ describe("policyd/services/yielded_frontends", () => {
     };
     const clock = new FakeClock();
     const served = new Map<string, number>();
-    const observer = {
-      compiled: (one: Service, { served: all }: CompiledService) => void served.set(one.name, all.length),
-      removed: () => {},
-    };
     const component = new ServiceProxy({
       nodeName: "n1",
       clock,
       nodePortAddresses: [],
       refuseExternalIps: false,
-      observers: [observer],
+      followers: [{ compiled: ({ name }, { served: all }) => void served.set(name, all.length) }],
       ruleset: { claim: () => {}, provide: () => {}, committed: new Signal<Commit>(), isReconciled: false },
       yielded: new YieldedFrontends({ node, inForce: () => new Set() }),
     });

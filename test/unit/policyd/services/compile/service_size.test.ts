@@ -251,7 +251,7 @@ describe("services/compile: Services of many ports and addresses", () => {
       nodePortAddresses: [],
       refuseExternalIps: false,
       bounds: { share: 100, pool: 300 },
-      observers: [
+      followers: [
         {
           compiled: ({ key }, { served }) => void frontends.set(key, served.length),
           removed: (key) => frontends.delete(key),

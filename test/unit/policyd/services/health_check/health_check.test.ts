@@ -91,10 +91,6 @@ describe("services/health_check: ports, addresses and answers", () => {
         {
           replace: (key, served) =>
             void checks.set(key, served && healthCheckOf(served.service, served.slices, served.context)?.port),
-          nodeChanged: () => {},
-          rulesInForce: () => {},
-          problems: () => [],
-          stop: () => {},
         },
       ],
     });
