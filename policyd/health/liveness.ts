@@ -1,5 +1,6 @@
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
-import type { Cancel, Clock } from "../lib/clock.ts";
+import type { Clock } from "../lib/clock.ts";
+import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import type { RulesetStatus } from "../ruleset/ruleset.ts";
 import type { Condition } from "../component.ts";
 
@@ -27,11 +28,12 @@ export class Liveness {
   #silent = 0;
   #ping: (() => Promise<void>) | undefined;
   #isAsked = false;
-  #cancel: Cancel | undefined;
+  readonly #loop: ControlLoop;
 
   constructor(parts: LivenessParts) {
     this.#parts = parts;
-    this.#lookLater();
+    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#look() });
+    this.#loop.within(LOOK_MILLISECONDS);
   }
 
   /** Sets the ping of a part outside the event loop, called at each check; it resolves while the part is alive. */
@@ -49,15 +51,13 @@ export class Liveness {
   }
 
   stop(): void {
-    this.#cancel?.();
+    void this.#loop.stop();
   }
 
-  #lookLater(): void {
-    this.#cancel = this.#parts.clock.after(LOOK_MILLISECONDS, () => {
-      this.#lookAtRules();
-      this.#lookAtPing();
-      this.#lookLater();
-    });
+  #look(): NextPass {
+    this.#lookAtRules();
+    this.#lookAtPing();
+    return LOOK_MILLISECONDS;
   }
 
   #lookAtRules(): void {

@@ -4,12 +4,9 @@ import type { Configuration } from "../configuration/configuration.ts";
 import type { Component, Condition } from "../component.ts";
 import { healthListen } from "../configuration/own_ports.ts";
 import { type HealthAnswer, isProxyHealthy } from "../services/health_check/health_check.ts";
-import { nodeHttpListener } from "../http/http_listener.ts";
 import { type ReportedServers, reportedServers, servedAddresses } from "../http/reported_servers.ts";
 import { conditionsAnswer, healthzAnswer, unknownPath } from "./answers.ts";
 import { askEventThread, Liveness } from "./liveness.ts";
-
-const RETRY_MILLISECONDS = 2000;
 
 /** The daemon's health, over HTTP. */
 export interface Health {
@@ -75,14 +72,12 @@ export function openHealth(configuration: Configuration, { ruleset, clock, logge
         ...(services ? { "/healthz": node } : {}),
       };
       servers = reportedServers({
-        listener: nodeHttpListener(),
         clock,
         onRefused: (fields) => logger.warn("health is not served; it is tried again", fields),
         onOpen: (fields) => logger.info("health is served after all", fields),
         addresses: servedAddresses(listen.address),
         port: listen.port,
         answer: (path, isLoopback) => answerOf(paths, path, isLoopback),
-        retryMilliseconds: RETRY_MILLISECONDS,
       });
     },
     isReady: () => ready?.every(({ missing }) => missing() === undefined) ?? false,

@@ -1,11 +1,12 @@
 import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Fields } from "../log/logger.ts";
-import { type Answer, type HttpListener, type ListeningAddress, placeId } from "./http_listener.ts";
+import { type Answer, type ListeningAddress, nodeHttpListener, placeId } from "./http_listener.ts";
 import { ANY, Listeners } from "./listeners.ts";
 
+const RETRY_MILLISECONDS = 2000;
+
 export interface ReportedServersParts {
-  readonly listener: HttpListener;
   readonly clock: Clock;
   /** Reports the first refusal of a socket. */
   readonly onRefused: (fields: Fields) => void;
@@ -14,7 +15,6 @@ export interface ReportedServersParts {
   readonly addresses: readonly Address[];
   readonly port: number;
   readonly answer: Answer;
-  readonly retryMilliseconds: number;
 }
 
 /** Returns the addresses that a configured one stands for: as in Go, an unspecified one of either family for both. */
@@ -29,9 +29,10 @@ export interface ReportedServers {
   stop(): void;
 }
 
-/** Serves HTTP. A port in use is reported once, and retried until it is free. */
+/** Serves HTTP in the network namespace of this thread. A port in use is reported once, and retried until it is free. */
 export function reportedServers(parts: ReportedServersParts): ReportedServers {
-  const { listener, clock, onRefused, onOpen, addresses, port, answer, retryMilliseconds } = parts;
+  const { clock, onRefused, onOpen, addresses, port, answer } = parts;
+  const listener = nodeHttpListener();
   const listeners = new Listeners({
     clock,
     open: (place) => listener.listen(place, answer),
@@ -39,7 +40,7 @@ export function reportedServers(parts: ReportedServersParts): ReportedServers {
       if (isFirst) onRefused({ ...where(place), error });
     },
     onOpen: (place) => onOpen(where(place)),
-    retries: [retryMilliseconds, retryMilliseconds],
+    retries: [RETRY_MILLISECONDS, RETRY_MILLISECONDS],
   });
   listeners.replace(
     [],

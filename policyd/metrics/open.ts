@@ -9,7 +9,6 @@ import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Events } from "../events/open.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ObjectSource } from "../sources/object_source.ts";
-import { nodeHttpListener } from "../http/http_listener.ts";
 import { type ReportedServers, reportedServers, servedAddresses } from "../http/reported_servers.ts";
 import { addMetrics, type MetricSources } from "./metrics.ts";
 import { POLICY_TABLE } from "../policies/compile/policy_table.ts";
@@ -19,8 +18,6 @@ import { PolicyCounters } from "./policy_counters.ts";
 import type { PolicyMetricSources } from "./policy_metrics.ts";
 import { ServiceMetrics } from "./service_metrics.ts";
 import { SyncTimes } from "./sync_times.ts";
-
-const RETRY_MILLISECONDS = 5000;
 
 /** The parts of a node that measure where things happen. */
 export interface NodeMetrics {
@@ -104,7 +101,6 @@ export function serveMetrics(
     });
   };
   return reportedServers({
-    listener: nodeHttpListener(),
     clock,
     onRefused: (fields) => logger.warn("metrics are not served; it is tried again", fields),
     onOpen: (fields) => logger.info("metrics are served after all", fields),
@@ -112,6 +108,5 @@ export function serveMetrics(
     addresses: familyOf(listen.address) === 6 ? servedAddresses(listen.address) : [listen.address],
     port: listen.port,
     answer: metricsAnswer(page, registry.contentType),
-    retryMilliseconds: RETRY_MILLISECONDS,
   });
 }
