@@ -7,7 +7,7 @@ import { type Cluster, ownerOf } from "./cluster.ts";
 import type { EndName } from "./end_name.ts";
 import { namesOf, podsNamed } from "./named_pods.ts";
 import { groupName } from "./group.ts";
-import { nearestHint } from "../nearest_names.ts";
+import { nearestHint } from "../../objects/nearest_names.ts";
 
 /** One machine or pod at an end of a connection. */
 export type Host =

@@ -2,7 +2,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Pod } from "../../objects/model.ts";
 import { selects } from "../../objects/semantics/policies/selector.ts";
 import { workloadNameOf } from "../../objects/workload_name.ts";
-import { nearestHint } from "../nearest_names.ts";
+import { nearestHint } from "../../objects/nearest_names.ts";
 import type { EndName } from "./end_name.ts";
 import { groupName } from "./group.ts";
 

@@ -1,7 +1,7 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { printable, shortList } from "../../objects/printable.ts";
 import type { Io } from "../io.ts";
-import { nearestNames } from "../nearest_names.ts";
+import { nearestNames } from "../../objects/nearest_names.ts";
 import { readCluster } from "./cluster/read_cluster.ts";
 import { type Manifests, type ReadingReport, readManifests } from "./manifests.ts";
 import { DEFAULT_NAMESPACE } from "./objects/take.ts";

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ClusterObject, EndpointSlice } from "../../objects/model.ts";
-import { nearestHint } from "../nearest_names.ts";
+import { nearestHint } from "../../objects/nearest_names.ts";
 import { ExitCode } from "../exit_code.ts";
 import { configurationOf } from "../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../input/input_schema.ts";

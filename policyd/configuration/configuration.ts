@@ -2,8 +2,8 @@ import * as v from "valibot";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { readObjects } from "../../objects/yaml/documents.ts";
 import { API_VERSION, KIND, configurationSchema, entries, membersOf } from "./schema.ts";
-import { suggestionFor } from "./suggestion.ts";
 import { isObject } from "../../objects/gate/reader.ts";
+import { nearestHint } from "../../objects/nearest_names.ts";
 
 /** The daemon's configuration. Periods are in milliseconds. */
 export type Configuration = Readonly<v.InferOutput<typeof configurationSchema>>;
@@ -69,8 +69,8 @@ function singleObject(path: string, text: string): Readonly<Record<string, unkno
 function refuseUnknown(prefix: string, object: object, known: readonly string[], problems: string[]): void {
   for (const key of Object.keys(object)) {
     if (known.includes(key)) continue;
-    const suggestion = suggestionFor(key, known);
-    const way = suggestion === undefined ? `one of ${known.join(", ")}` : `did you mean ${prefix}${suggestion}?`;
+    const names = known.map((name) => `${prefix}${name}`);
+    const way = nearestHint(`${prefix}${key}`, names, `one of ${known.join(", ")}`);
     problems.push(`${prefix}${key.slice(0, LONGEST_SHOWN)}: unknown field; ${way}`);
   }
 }

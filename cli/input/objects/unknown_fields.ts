@@ -1,6 +1,6 @@
 import { DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import type { FieldPath } from "../../../objects/yaml/documents.ts";
-import { nearestNames } from "../../nearest_names.ts";
+import { nearestNames } from "../../../objects/nearest_names.ts";
 import { listAt, membersAt, textAt } from "../raw.ts";
 
 /** A field that the API does not have. */

@@ -1,5 +1,5 @@
 import { groupOf } from "../../../objects/gate/gate.ts";
-import { nearestNames } from "../../nearest_names.ts";
+import { nearestNames } from "../../../objects/nearest_names.ts";
 import { workloadVersions } from "../workload.ts";
 
 /** The kinds that answers depend on, with the version in which they are read. */

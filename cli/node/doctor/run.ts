@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { seen, SEVERITIES, type Severity } from "../../../policyd/problems/check.ts";
-import { nearestHint } from "../../nearest_names.ts";
+import { nearestHint } from "../../../objects/nearest_names.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries } from "../../input/input_schema.ts";

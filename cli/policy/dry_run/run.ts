@@ -4,7 +4,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import { printable } from "../../../objects/printable.ts";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
-import { nearestHint } from "../../nearest_names.ts";
+import { nearestHint } from "../../../objects/nearest_names.ts";
 import { podsWithAddresses } from "../../cluster/placeholder_addresses.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";

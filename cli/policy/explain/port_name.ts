@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { End } from "../../cluster/find_end.ts";
-import { nearestHint } from "../../nearest_names.ts";
+import { nearestHint } from "../../../objects/nearest_names.ts";
 import type { PortTraffic } from "./paths/targets.ts";
 import type { AskedPort } from "../../input/port_text.ts";
 

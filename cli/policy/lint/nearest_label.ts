@@ -1,7 +1,7 @@
 import type { Labels, LabelSelector } from "../../../objects/model.ts";
 import { requirementText } from "../../../objects/semantics/policies/print.ts";
 import { unmet } from "../../../objects/semantics/policies/selector.ts";
-import { nearestNames } from "../../nearest_names.ts";
+import { nearestNames } from "../../../objects/nearest_names.ts";
 
 /** A label that was probably meant. */
 export interface Suggestion {

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { nearestHint } from "../../nearest_names.ts";
+import { nearestHint } from "../../../objects/nearest_names.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";

@@ -1,5 +1,5 @@
 import { nameOf } from "../../../objects/gate/gate.ts";
-import { nearestNames } from "../../nearest_names.ts";
+import { nearestNames } from "../../../objects/nearest_names.ts";
 import { textAt } from "../../input/raw.ts";
 import type { Manifests } from "../../input/manifests.ts";
 import { wayObjectName } from "../../input/ways/way_object.ts";

@@ -3,7 +3,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../../objects/printable.ts";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { parseReportLine } from "../../../policyd/policies/status/policy_report.ts";
-import { nearestHint } from "../../nearest_names.ts";
+import { nearestHint } from "../../../objects/nearest_names.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";

@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { Buffer } from "node:buffer";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../../objects/printable.ts";
-import { nearestHint } from "../../nearest_names.ts";
+import { nearestHint } from "../../../objects/nearest_names.ts";
 import { END_FORMS, parseEndName, unjudgedEnd } from "../../cluster/end_name.ts";
 import type { Io } from "../../io.ts";
 import { readManifestObjects } from "../../input/manifest_objects.ts";
