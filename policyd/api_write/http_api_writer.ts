@@ -4,7 +4,7 @@ import type { Clock } from "../lib/clock.ts";
 import { reasonOf, retryAfterOf } from "../sources/api/connection/http_connection.ts";
 import { apiRequest } from "../sources/api/connection/http_request.ts";
 import type { Credentials } from "../sources/api/connection/kubeconfig.ts";
-import { wordsOf } from "../sources/api/watch_lines.ts";
+import { wordsIn } from "../sources/api/watch_lines.ts";
 import type { ApiWriter, Failure, Write, WriteOutcome } from "./api_writer.ts";
 
 /** The daemon's name as a writer. */
@@ -51,7 +51,7 @@ export class HttpApiWriter implements ApiWriter {
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
       apiRequest(credentials, path, REPORTER, signal, method).on("response", resolve).on("error", reject).end(body);
     });
-    const words = wordsIn(await textOf(response));
+    const words = wordsIn(await bodyOf(response));
     return outcomeOf(response.statusCode ?? 0, words, retryAfterOf(response));
   }
 }
@@ -73,7 +73,7 @@ function outcomeOf(status: number, words: string, retryAfter: number | undefined
 }
 
 /** @throws Error for an answer that breaks off or exceeds the timeout */
-async function textOf(response: IncomingMessage): Promise<string> {
+async function bodyOf(response: IncomingMessage): Promise<readonly Uint8Array[]> {
   const pieces: Uint8Array[] = [];
   let length = 0;
   for await (const piece of response) {
@@ -81,14 +81,5 @@ async function textOf(response: IncomingMessage): Promise<string> {
     length += bytes.length;
     if (length <= LARGEST_ANSWER) pieces.push(bytes);
   }
-  return Buffer.concat(pieces).toString("utf8");
-}
-
-/** Returns the message of a Status object; empty for anything else, such as text from a proxy. */
-function wordsIn(text: string): string {
-  try {
-    return wordsOf(JSON.parse(text));
-  } catch {
-    return "";
-  }
+  return pieces;
 }

@@ -1,9 +1,9 @@
 import { type PageEnd, PageReader } from "../../../policyd/sources/api/page.ts";
 import { versionsOf } from "../../../policyd/sources/api/resources.ts";
+import { wordsIn } from "../../../policyd/sources/api/watch_lines.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { type ApiResponse, type ApiServer, NoAnswer } from "./object_input.ts";
 import type { Resource } from "./resources.ts";
-import { Buffer } from "node:buffer";
 import { printable } from "../../../objects/printable.ts";
 
 /** The page size of kubectl and client-go. */
@@ -149,7 +149,8 @@ function listFailure(server: string, resource: Resource, reason: string, wayOut:
 /** Returns the error for a list that the server refused. */
 function refusal(server: string, resource: Resource, response: ApiResponse): DrawbridgeError {
   const { reason, wayOut } = meaningOf(response.status, resource);
-  return listFailure(server, resource, `${reason}${wordsOf(response)}`, wayOut);
+  const words = wordsIn(response.body).slice(0, LONGEST_WORDS);
+  return listFailure(server, resource, words === "" ? reason : `${reason} (${words})`, wayOut);
 }
 
 function meaningOf(status: number, { name }: Resource): { readonly reason: string; readonly wayOut: string } {
@@ -173,16 +174,4 @@ function meaningOf(status: number, { name }: Resource): { readonly reason: strin
     default:
       return { reason: `status ${status}; expected 200`, wayOut: `see whether kubectl get ${name} -A works` };
   }
-}
-
-/** Returns the message of the Status object that API servers send with a refusal. */
-function wordsOf({ body }: ApiResponse): string {
-  let status: unknown;
-  try {
-    status = JSON.parse(Buffer.concat(body).toString());
-  } catch {
-    return "";
-  }
-  if (typeof status !== "object" || status === null || !("message" in status)) return "";
-  return typeof status.message === "string" ? ` (${status.message.slice(0, LONGEST_WORDS)})` : "";
 }

@@ -1,8 +1,7 @@
-import { Buffer } from "node:buffer";
 import type { Cancel } from "../../lib/clock.ts";
 import type { Failure } from "./failure.ts";
 import type { PageReader } from "./page.ts";
-import { WatchLines, wordsOf } from "./watch_lines.ts";
+import { WatchLines, wordsIn } from "./watch_lines.ts";
 
 export const OK = 200;
 
@@ -42,11 +41,5 @@ export class Reading {
 /** Returns the server's refusal; undefined where it has not refused or not answered. */
 export function refusalOf({ status, retryAfter, refusal }: Reading): Failure | undefined {
   if (status === OK || status === 0) return undefined;
-  let words = "";
-  try {
-    words = wordsOf(JSON.parse(Buffer.concat(refusal).toString("utf8")));
-  } catch {
-    // Proxies, and a server that is starting, do not send a Status object.
-  }
-  return { type: "refused", status, words, retryAfter, isEvent: false };
+  return { type: "refused", status, words: wordsIn(refusal), retryAfter, isEvent: false };
 }

@@ -96,8 +96,16 @@ function readEvent(line: string): WatchEvent {
   }
 }
 
-/** Returns the message of a Status object; empty for anything else. */
-export function wordsOf(status: unknown): string {
+/** Returns the message of the Status object in an answer; empty for anything else, as a proxy's or a starting server's. */
+export function wordsIn(body: readonly Uint8Array[]): string {
+  try {
+    return wordsOf(JSON.parse(Buffer.concat(body).toString("utf8")));
+  } catch {
+    return "";
+  }
+}
+
+function wordsOf(status: unknown): string {
   const message = member(status, "message");
   return typeof message === "string" ? message : "";
 }
