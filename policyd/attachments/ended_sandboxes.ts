@@ -1,5 +1,5 @@
 import { areOfOneName, isEarlierSandbox } from "../../cni/del/ended_sandbox.ts";
-import { displayName } from "../../attachment/names_and_macs.ts";
+import { displayName, HOST_INTERFACE_PREFIX } from "../../attachment/names_and_macs.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import { ENDED_SECONDS, endedSince, forgetEnded, markEnded } from "../../attachment/ended.ts";
@@ -8,12 +8,13 @@ import type { AttachmentPresence } from "./attachment_exists.ts";
 import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
+import { linkIdentity } from "../../kernel/route/link.ts";
+import { AF_BRIDGE, Notification } from "../../kernel/route/notification.ts";
 import type { Cancel } from "../lib/clock.ts";
 import type { ObjectChange, Pod } from "../../objects/model.ts";
 import type { Forgetter, ObjectConsumer, PodGate } from "../component.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import { attachmentKey, isPodOf } from "./registry.ts";
-import { LinkSightings } from "./link_sightings.ts";
 
 /** Milliseconds between two checks for ended sandboxes. */
 const PERIOD = 10_000;
@@ -213,5 +214,41 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
     }
+  }
+}
+
+/**
+ * Remembers which pods' links the kernel has reported. A link that existed and no longer does is gone; one that was
+ * never seen may still be made by an ADD.
+ */
+class LinkSightings {
+  /** By name, whether the link is there. */
+  readonly #links = new Map<string, boolean>();
+
+  /** Handles a notification. @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be parsed */
+  take(message: ReceivedMessage): void {
+    const { type, body } = message;
+    // A link that leaves its bridge is reported as deleted, in the bridge's family.
+    if ((type !== Notification.NEWLINK && type !== Notification.DELLINK) || body[0] === AF_BRIDGE) return;
+    const { name } = linkIdentity(message);
+    if (name.startsWith(HOST_INTERFACE_PREFIX)) this.note(name, type === Notification.NEWLINK);
+  }
+
+  /** Notes that a link exists, or is gone. */
+  note(name: string, isThere: boolean): void {
+    this.#links.set(name, isThere);
+  }
+
+  isSeen(name: string): boolean {
+    return this.#links.get(name) === true;
+  }
+
+  hasGone(name: string): boolean {
+    return this.#links.get(name) === false;
+  }
+
+  /** Forgets all links whose names are not wanted. */
+  keepOnly(isWanted: (name: string) => boolean): void {
+    for (const name of this.#links.keys()) if (!isWanted(name)) this.#links.delete(name);
   }
 }
