@@ -1,25 +1,17 @@
-import type { CutsStatus } from "../policies/cuts/cuts.ts";
-import type { NameCounts } from "../policies/names/name_learning.ts";
 import type { DropLogCounts } from "../policies/drop_log/drop_log.ts";
-import type { SetTotals } from "../policies/live/sets/member_sets.ts";
+import type { NameCounts } from "../policies/names/name_learning.ts";
+import type { OpenedPolicies } from "../policies/open.ts";
 import type { PolicyNotices } from "../policies/status/policy_notices.ts";
 import type { Description } from "./metrics.ts";
 import type { PolicyCounters } from "./policy_counters.ts";
 
 /** The sources of the values about policies. */
-export interface PolicyMetricSources {
+export interface PolicyMetricSources extends Pick<
+  OpenedPolicies,
+  "isWorkedOut" | "sets" | "dropLog" | "cuts" | "names"
+> {
   readonly notices: Pick<PolicyNotices, "isInForce" | "states">;
   readonly counters: Pick<PolicyCounters, "sums" | "lastCommit">;
-  /** Whether the desired state covers all objects; true while policies are off. */
-  readonly isWorkedOut: () => boolean;
-  /** Contents of the kernel's sets of groups; undefined while policies are off. */
-  readonly sets: () => SetTotals | undefined;
-  /** Likewise. */
-  readonly dropLog: () => DropLogCounts | undefined;
-  /** Likewise. */
-  readonly cuts: () => CutsStatus | undefined;
-  /** Likewise. */
-  readonly names: () => NameCounts | undefined;
 }
 
 /** Returns all metrics about policies except those of their rules and drops (`counter_text.ts`). */
