@@ -4,7 +4,7 @@ import { CLUSTER_POLICY_PATHS, type Definition, definitionOf, DEFINITIONS_PATH, 
 import { type List, LISTS, storedPathOf } from "./lists.ts";
 import { EVENTS, EVENTS_PATH, eventNamespaceOf, eventProblems } from "./events.ts";
 import { type AnswerFault, isAnswerFault, type PlannedFault, type StreamFault, type WatchFault } from "./faults.ts";
-import { NODE_STATUS, NODES_PATH, nodeOfStatus, patchRefusal, STRATEGIC_MERGE, withStatus } from "./node_status.ts";
+import { NODE_STATUS, NODES_PATH, nodeOfStatus, STRATEGIC_MERGE, withConditions } from "./node_status.ts";
 import { keyOf, labelsOf, type RawObject, recordOf, Storage } from "./storage.ts";
 import { type Answer, type Selects, Watch } from "./watch.ts";
 
@@ -218,11 +218,9 @@ export class Api {
     if (headers["content-type"] !== STRATEGIC_MERGE) return void refuse(answer, 415, `expected ${STRATEGIC_MERGE}`);
     const node = this.storage.list(NODES_PATH).find((one) => keyOf(one) === name);
     if (node === undefined) return void refuse(answer, 404, `nodes "${name}" not found`);
-    const patch = recordOf(JSON.parse(body));
-    const refusal = patchRefusal(patch);
-    if (refusal !== undefined) return void refuse(answer, refusal.status, refusal.message);
-    const patched = withStatus(node, patch);
-    if (patched !== node) this.storage.put(NODES_PATH, patched);
+    const patched = withConditions(node, recordOf(JSON.parse(body)));
+    if (patched === undefined) return void refuse(answer, 501, "this server knows only patches of conditions");
+    this.storage.put(NODES_PATH, patched);
     answer.head(200, { "content-type": "application/json" });
     answer.write(JSON.stringify(this.storage.list(NODES_PATH).find((one) => keyOf(one) === name)));
     answer.end();

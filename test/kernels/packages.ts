@@ -1,9 +1,9 @@
-import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
-import { CACHE } from "../setup/debian.mjs";
+import { outputOf } from "../setup/child.mjs";
+import { CACHE, foreignOptions } from "../setup/debian.mjs";
 import { makeWhole } from "../setup/whole_directory.mjs";
 
 /** Packages of a Debian suite, with everything that they depend on. */
@@ -64,22 +64,11 @@ export function unpacked({ suite, architecture, packages, pattern }: Wanted): st
 }
 
 function aptOptions(apt: string, suite: string, architecture: string): readonly string[] {
-  for (const part of ["state/lists/partial", "cache/archives/partial"]) {
-    mkdirSync(path.join(apt, part), { recursive: true });
-  }
-  writeFileSync(path.join(apt, "state/status"), "");
+  const options = foreignOptions(apt, architecture);
   writeFileSync(path.join(apt, "sources.list"), sources(suite).join("\n"));
-  return Object.entries({
-    "Dir::State": `${apt}/state`,
-    "Dir::State::status": `${apt}/state/status`,
-    "Dir::Cache": `${apt}/cache`,
-    "Dir::Etc::sourcelist": `${apt}/sources.list`,
-    "Dir::Etc::sourceparts": "/dev/null",
-    "APT::Architecture": architecture,
-    "APT::Architectures::": architecture,
-    "APT::Sandbox::User": "root",
-    "Acquire::Languages": "none",
-  }).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
+  const places = { "Dir::Etc::sourcelist": `${apt}/sources.list`, "Dir::Etc::sourceparts": "/dev/null" };
+  const further = Object.entries({ ...places, "Acquire::Languages": "none" });
+  return [...options, ...further.flatMap(([key, value]) => ["-o", `${key}=${value}`])];
 }
 
 /** Returns the lines of sources.list for a suite: Debian's mirrors of this machine, of which sid has no updates. */
@@ -92,14 +81,7 @@ function sources(suite: string): readonly string[] {
   return [`deb ${main} ${suite} main`, ...(isReleased ? [`deb ${security} ${suite}-security main`] : []), ""];
 }
 
+/** Runs a program and returns its output. @throws SetupFailure with its last words */
 export function run(program: string, args: readonly string[], cwd = process.cwd()): string {
-  const { status, stdout, stderr, error } = spawnSync(program, args, {
-    cwd,
-    encoding: "utf8",
-    maxBuffer: 64 * 1024 * 1024,
-  });
-  if (status === 0) return stdout;
-  throw new Error(
-    `${program} ${args.slice(-3).join(" ")}: ${error?.message ?? stderr.trim().split("\n").slice(-4).join("; ")}`,
-  );
+  return outputOf(program, args, `${program} ${args.slice(-3).join(" ")}`, { cwd, lines: 4 });
 }

@@ -33,8 +33,6 @@ const NATIVE = "cni/native";
 export const HOST_FILES = ["calls.c", "main.c", "memory.c", "programs.c", "text.c"];
 const OUTPUT = "dist/cni";
 const PLUGIN = "drawbridge";
-/** Outside the output, since a node gets everything in dist/cni. */
-const STAMP = "dist/.cni-inputs";
 const BUILDERS = ["test/setup/engine.mjs", "test/setup/plugin_modules.mjs"];
 const SOURCES = ["cni", "attachment", "ipam", "kernel", ...BUILDERS];
 
@@ -49,18 +47,48 @@ const OTHER_NAMES = ["drawbridge-ipam", "loopback"];
  * @throws {SetupFailure} when the sources do not compile
  */
 export function buildPlugin(project, node) {
-  const output = path.join(project, OUTPUT);
-  const plugin = path.join(output, PLUGIN);
-  const stamp = path.join(project, STAMP);
-  const inputs = hashOfInputs(project, SOURCES, fileURLToPath(import.meta.url));
-  const isMade = [PLUGIN, ...OTHER_NAMES].every((name) => existsSync(path.join(output, name)));
-  if (isMade && existsSync(stamp) && readFileSync(stamp, "utf8") === inputs) return;
+  const output = { project, directory: OUTPUT, files: [PLUGIN, ...OTHER_NAMES], sources: SOURCES };
+  makeOnce(output, fileURLToPath(import.meta.url), (unfinished) => {
+    makePluginDirectory(project, node, process.arch, unfinished);
+    say(`built ${OUTPUT}/${PLUGIN}: ${(statSync(path.join(unfinished, PLUGIN)).size / 1e6).toFixed(1)} MB`);
+  });
+}
 
-  say(`building ${OUTPUT}/${PLUGIN}`);
-  rmSync(output, { recursive: true, force: true });
-  makePluginDirectory(project, node, process.arch, output);
+/**
+ * A directory below dist/ that is made from sources.
+ *
+ * @typedef {object} Output
+ * @property {string} project absolute path of the project
+ * @property {string} directory relative to the project
+ * @property {readonly string[]} files what it has when it is made
+ * @property {readonly string[]} sources directories and files, relative to the project
+ */
+
+/**
+ * Makes a directory as a whole, unless it was made from exactly these sources. A hash of them stands beside it, since a
+ * node gets everything in it.
+ *
+ * @param {Output} output
+ * @param {string} builder path of the module that makes it
+ * @param {(unfinished: string) => void} make gets the directory under another name
+ */
+export function makeOnce({ project, directory, files, sources }, builder, make) {
+  const made = path.join(project, directory);
+  const stamp = path.join(path.dirname(made), `.${path.basename(made)}-inputs`);
+  const inputs = hashOfInputs(project, sources, builder);
+  const isMade = [stamp, ...files.map((file) => path.join(made, file))].every((file) => existsSync(file));
+  if (isMade && readFileSync(stamp, "utf8") === inputs) return;
+
+  say(`building ${directory}`);
+  const unfinished = `${made}.${process.pid}.tmp`;
+  try {
+    make(unfinished);
+    rmSync(made, { recursive: true, force: true });
+    renameSync(unfinished, made);
+  } finally {
+    rmSync(unfinished, { recursive: true, force: true });
+  }
   writeFileSync(stamp, inputs);
-  say(`built ${OUTPUT}/${PLUGIN}: ${(statSync(plugin).size / 1e6).toFixed(1)} MB`);
 }
 
 /**

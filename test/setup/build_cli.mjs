@@ -1,16 +1,13 @@
-import { chmodSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, symlinkSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { hashOfInputs } from "./build.mjs";
+import { makeOnce } from "./build.mjs";
 import { addKoffi, writePackageJson } from "./build_daemon.mjs";
 import { OWN, bundle } from "./bundle.mjs";
-import { say } from "./failure.mjs";
 
-const OUTPUT = "dist/cli";
 const PROGRAM = "drawbridge.js";
 /** The names by which kubectl finds the program as `kubectl drawbridge`, and asks it to complete command lines. */
 const PLUGIN_NAMES = ["kubectl-drawbridge", "kubectl_complete-drawbridge"];
-const STAMP = "dist/.cli-inputs";
 const BUNDLERS = ["test/setup/bundle.mjs", "test/setup/build_daemon.mjs", "test/setup/npm_package.mjs"];
 const SOURCES = ["cli", "policyd", "cni", "attachment", "objects", "ipam", "kernel", "package.json", ...BUNDLERS];
 
@@ -22,22 +19,8 @@ const SOURCES = ["cli", "policyd", "cni", "attachment", "objects", "ipam", "kern
  * @throws {import("./failure.mjs").SetupFailure} when the sources do not compile
  */
 export function buildCli(project) {
-  const output = path.join(project, OUTPUT);
-  const stamp = path.join(project, STAMP);
-  const inputs = hashOfInputs(project, SOURCES, fileURLToPath(import.meta.url));
-  const isMade = existsSync(path.join(output, PROGRAM)) && existsSync(stamp);
-  if (isMade && readFileSync(stamp, "utf8") === inputs) return;
-
-  say(`building ${OUTPUT}/${PROGRAM}`);
-  const unfinished = `${output}.${process.pid}.tmp`;
-  try {
-    makeCli(project, unfinished, OWN);
-    rmSync(output, { recursive: true, force: true });
-    renameSync(unfinished, output);
-  } finally {
-    rmSync(unfinished, { recursive: true, force: true });
-  }
-  writeFileSync(stamp, inputs);
+  const output = { project, directory: "dist/cli", files: [PROGRAM], sources: SOURCES };
+  makeOnce(output, fileURLToPath(import.meta.url), (unfinished) => makeCli(project, unfinished, OWN));
 }
 
 /**

@@ -1,19 +1,15 @@
-import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { hashOfInputs } from "./build.mjs";
+import { makeOnce } from "./build.mjs";
 import { OWN, bundle } from "./bundle.mjs";
-import { say } from "./failure.mjs";
 import { installedPackage } from "./npm_package.mjs";
 import { slimBundle } from "./slim_bundle.mjs";
 
-const OUTPUT = "dist/policyd";
 const BUNDLE = "policyd.js";
 const ENTRY = "policyd/main.ts";
 /** The module of a thread, which is found beside the others by its name. */
 const THREAD = "policyd/policies/names/answer_thread.ts";
-/** Outside the output, since a node gets everything in dist/policyd. */
-const STAMP = "dist/.policyd-inputs";
 const BUNDLERS = ["test/setup/bundle.mjs", "test/setup/slim_bundle.mjs", "test/setup/npm_package.mjs"];
 const SOURCES = ["policyd", "cni", "attachment", "objects", "ipam", "kernel", "package.json", ...BUNDLERS];
 
@@ -25,22 +21,8 @@ const SOURCES = ["policyd", "cni", "attachment", "objects", "ipam", "kernel", "p
  * @throws {SetupFailure} when the sources do not compile
  */
 export function buildDaemon(project) {
-  const output = path.join(project, OUTPUT);
-  const stamp = path.join(project, STAMP);
-  const inputs = hashOfInputs(project, SOURCES, fileURLToPath(import.meta.url));
-  const isMade = existsSync(path.join(output, BUNDLE)) && existsSync(stamp);
-  if (isMade && readFileSync(stamp, "utf8") === inputs) return;
-
-  say(`building ${OUTPUT}/${BUNDLE}`);
-  const unfinished = `${output}.${process.pid}.tmp`;
-  try {
-    makeDaemon(project, unfinished, OWN);
-    rmSync(output, { recursive: true, force: true });
-    renameSync(unfinished, output);
-  } finally {
-    rmSync(unfinished, { recursive: true, force: true });
-  }
-  writeFileSync(stamp, inputs);
+  const output = { project, directory: "dist/policyd", files: [BUNDLE], sources: SOURCES };
+  makeOnce(output, fileURLToPath(import.meta.url), (unfinished) => makeDaemon(project, unfinished, OWN));
 }
 
 /**

@@ -52,7 +52,8 @@ export function endAs(outcome) {
  * @throws {SetupFailure}
  */
 export function outputOf(program, args, failure, { cwd, env, lines = Infinity } = {}) {
-  const result = spawnSync(program, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"], encoding: "utf8" });
+  const maxBuffer = 64 * 1024 * 1024;
+  const result = spawnSync(program, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"], encoding: "utf8", maxBuffer });
   if (result.status === 0) return result.stdout;
   const words = result.error?.message ?? (result.stderr.trim() || result.stdout.trim());
   throw new SetupFailure(`${failure}:\n${words.split("\n").slice(-lines).join("\n")}`);

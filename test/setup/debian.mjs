@@ -300,7 +300,7 @@ export function unpackedForeign(packages, architecture) {
  * @param {string} architecture as Debian calls it
  * @returns {readonly string[]}
  */
-function foreignOptions(apt, architecture) {
+export function foreignOptions(apt, architecture) {
   for (const part of ["state/lists/partial", "cache/archives/partial"]) {
     mkdirSync(path.join(apt, part), { recursive: true });
   }
