@@ -32,9 +32,15 @@ export function cniSubjects(peers: string, pairs: number): Subjects {
 }
 
 /** Installs both contestants and runs a scenario. */
-function runScenario(scenario: Scenario, lab: Lab, peers: string, pairs: number, progress: Progress): readonly Row[] {
+async function runScenario(
+  scenario: Scenario,
+  lab: Lab,
+  peers: string,
+  pairs: number,
+  progress: Progress,
+): Promise<readonly Row[]> {
   using run = new RunDirectory();
   const ours = install(OURS, path.join(lab.scratch, "drawbridge"));
   const peer = install(peerContestant(peers), path.join(lab.scratch, "peer"), ["host-local"]);
-  return scenario({ lab, runDirectory: run.path, ours, peer, pairs, progress });
+  return await scenario({ lab, runDirectory: run.path, ours, peer, pairs, progress });
 }

@@ -15,4 +15,4 @@ export interface Context extends Place {
 }
 
 /** A scenario measures one thing, or a few that come from the same calls. */
-export type Scenario = (context: Context) => readonly Row[];
+export type Scenario = (context: Context) => Promise<readonly Row[]> | readonly Row[];
