@@ -4,7 +4,7 @@ import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import { forgetConnections } from "../../support/daemon/connections.ts";
 import { requireLongForm } from "../../support/long_form.ts";
 import { requireKernel } from "../../support/privilege.ts";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import type { Address } from "../../../kernel/ip/address.ts";
 import { type MacAddress, parseMac } from "../../../kernel/ip/mac.ts";
 import { add } from "../../lab/cni.ts";
@@ -14,14 +14,13 @@ import { twoNodes, UPLINK, type WiredNode } from "../../lab/topology.ts";
 import { imageStart } from "../../bench/daemon/image_start.ts";
 import { Flood, type FloodTurn, HANDSHAKE } from "../../support/daemon/flood.ts";
 import { addressesOf } from "../../support/host_ports/localhost_node.ts";
-import type { DaemonProcess } from "../../support/daemon/policyd.ts";
+import { configured, type DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { until } from "../../support/until.ts";
 
 const PORT = 7000;
 /** The ports where the accomplice answers with raw packets; no socket listens there. */
 const ATTACK_PORTS = [7001, 7002] as const;
-const CONFIGURATION = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
 /** The number of source ports of one address: with four addresses they make 262,140 connections. */
 const PORTS = 65_535;
 const SLICE = 4096;
@@ -56,9 +55,7 @@ class CrowdedNode {
     // The image's options decide how V8 and malloc return memory to the kernel.
     const { nodeOptions, environment } = imageStart();
     Object.assign(process.env, environment);
-    const path = `${this.lab.scratch}/policyd.json`;
-    writeFileSync(path, JSON.stringify({ ...CONFIGURATION, ...configuration }));
-    this.daemon = await this.policyd.start([`--config=${path}`], nodeOptions);
+    this.daemon = await this.policyd.start([configured(this.lab.scratch, configuration)], nodeOptions);
     const pods = ["hostile1", "hostile2", "other"].map((name) => {
       const pod = this.lab.pod(name);
       assert.equal(add(this.wired, pod, this.policyd.overrides).error, undefined);

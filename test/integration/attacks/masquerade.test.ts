@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
 import { PORTLESS_REASON } from "../../../cni/node_rules/masquerade.ts";
-import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
-import { formatCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { type Address, type Family, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
+import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { add } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -13,6 +12,7 @@ import { carries, newToken } from "../../support/guard/token.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { suiteLab } from "../../support/suite_lab.ts";
 import { podResult } from "../../support/cni/add_result.ts";
+import { nodeOf } from "../../support/routes/route_lab.ts";
 
 type Way = "hidden by policyd" | "hidden by ipMasq";
 
@@ -53,16 +53,9 @@ describe("attacks by pods that leave with the node's address", function () {
     lab = suiteLab(this, "masquerade-attacks");
     nodes = twoNodes(lab);
     policyd = new PolicydNode(lab, nodes.node1);
-    const { node, podCidrs, addresses } = nodes.node1;
-    const status = {
-      addresses: addresses.map((address) => ({ type: "InternalIP", address: formatAddress(address) })),
-    };
-    const object = { apiVersion: "v1", kind: "Node", metadata: { name: node.name }, status };
-    policyd.put("node1.json", JSON.stringify({ ...object, spec: { podCIDRs: podCidrs.map(formatCidr) } }));
-    const file = `${lab.scratch}/policyd.yaml`;
-    const head = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\n";
-    writeFileSync(file, `${head}encapsulation: never\n`);
-    await policyd.start([`--config=${file}`]);
+    policyd.put("node1.json", JSON.stringify(nodeOf(nodes.node1)));
+    // The daemon starts with \`--encapsulation=never\`.
+    await policyd.start();
     pods = {
       "hidden by policyd": attach("a1", nodes.node1, policyd.overrides),
       "hidden by ipMasq": attach("b2", nodes.node2, { ipMasq: true }),

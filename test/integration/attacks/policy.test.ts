@@ -22,7 +22,7 @@ import {
 } from "../../support/policy/attacks/attacks.ts";
 import { attackedWorld } from "../../support/policy/attacks/world.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { serviceManifest } from "../../support/services/manifest.ts";
+import { listOf, serviceManifest } from "../../support/services/manifest.ts";
 
 const METADATA = parseAddress("169.254.169.254");
 const METADATA_SERVICE = parseAddress("10.96.7.7");
@@ -113,7 +113,7 @@ for (const way of OPPOSITE_WAYS) {
       describe("with our tables", () => {
         before(async () => {
           policyd = new PolicydNode(lab, on.wired);
-          policyd.put("world.json", JSON.stringify({ apiVersion: "v1", kind: "List", items: attackedWorld(attacked) }));
+          policyd.put("world.json", listOf(attackedWorld(attacked)));
           const endpoints = [METADATA, parseAddress("127.0.0.1")].map((address) => ({
             address,
             nodeName: "node1",

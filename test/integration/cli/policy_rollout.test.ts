@@ -9,6 +9,7 @@ import { namespaceManifest, podManifest, type PodPlace } from "../../support/pol
 import { PolicyLab } from "../../support/policy/lab/policy_lab.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { valueWhen } from "../../support/until.ts";
+import { listOf } from "../../support/services/manifest.ts";
 
 const PODS: readonly PodPlace[] = [
   { key: "shop/web", node: "node1" },
@@ -54,8 +55,6 @@ describe("the rollout of a policy from draft to shadow to enforcement, as the gu
       ...policies,
     ];
   }
-
-  const listOf = (items: readonly object[]): string => JSON.stringify({ apiVersion: "v1", kind: "List", items });
 
   /** Runs the command line on the node, with these files. */
   async function drawbridge(args: readonly string[], files: Readonly<Record<string, string>> = {}) {

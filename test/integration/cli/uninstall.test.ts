@@ -6,7 +6,6 @@ import type { Inventory } from "../../../cli/node/cleanup/inventory.ts";
 import { type CleanupPlan, cleanupPlan } from "../../../cli/node/cleanup/plan.ts";
 import { systemMachine } from "../../../cli/node/machine/system_machine.ts";
 import type { NodePlace } from "../../../cli/node/place.ts";
-import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import {
   add,
@@ -24,6 +23,11 @@ import { filesBelow } from "../../support/cli/files_below.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { until } from "../../support/until.ts";
+import { pod as apiPod } from "../../support/daemon/api_node.ts";
+import { configured } from "../../support/daemon/policyd.ts";
+import { networkPolicy } from "../../support/policy/manifest.ts";
+import { nodeOf } from "../../support/routes/route_lab.ts";
+import { serviceObjects } from "../../support/services/manifest.ts";
 
 const CLOSE_WAIT = "net/netfilter/nf_conntrack_tcp_timeout_close_wait";
 const REDIRECTS = "net/ipv4/conf/all/send_redirects";
@@ -147,7 +151,7 @@ describe("uninstalling leaves a node as it was before", function () {
     const state = wired.node.inside(() => networkState(ALL_SETTINGS));
     // Other tests of this machine mount at the same time.
     const isOfNode = (line: string): boolean =>
-      line.includes(` ${lab.scratch}`) || / \/(etc|opt|var\/lib)\/cni| \/run\/drawbridge/.test(line);
+      line.includes(` ${root}`) || / \/(etc|opt|var\/lib)\/cni| \/run\/drawbridge/.test(line);
     const mounts = readFileSync("/proc/self/mounts", "utf8").split("\n").filter(isOfNode).join("\n");
     return { ...state, files: filesBelow(root), mounts };
   }
@@ -158,38 +162,24 @@ describe("uninstalling leaves a node as it was before", function () {
         copyFileSync(DRAWBRIDGE, `${place.binaryDirectory}/${name}`);
       return;
     }
-    for (const { node, addresses, podCidrs } of [net.node1, net.node2]) {
-      const status = { addresses: addresses.map((one) => ({ type: "InternalIP", address: formatAddress(one) })) };
-      const spec = { podCIDRs: podCidrs.map(formatCidr) };
-      put(`${node.name}.json`, { apiVersion: "v1", kind: "Node", metadata: { name: node.name }, spec, status });
-    }
+    for (const node of [net.node1, net.node2]) put(`${node.node.name}.json`, nodeOf(node));
     // Without the objects of the pods, which the policy may select, each ADD would wait for ten seconds.
     for (const name of ["a", "b", "c", "d"]) {
-      const metadata = { name, namespace: "default", uid: `uid-${name}` };
-      put(`${name}.json`, { apiVersion: "v1", kind: "Pod", metadata, spec: { nodeName: wired.node.name }, status: {} });
+      put(`${name}.json`, apiPod(name, name));
     }
-    const metadata = { name: "web", namespace: "default" };
-    const ports = [{ port: 80, protocol: "TCP", nodePort: 30080 }];
-    const spec = { type: "NodePort", clusterIP: "10.96.0.7", clusterIPs: ["10.96.0.7"], ports };
-    put("service.json", { apiVersion: "v1", kind: "Service", metadata, spec });
-    put("policy.json", {
-      apiVersion: "networking.k8s.io/v1",
-      kind: "NetworkPolicy",
-      metadata,
-      spec: { podSelector: {}, policyTypes: ["Ingress"] },
-    });
+    const ports = [{ protocol: "TCP", port: 80, targetPort: 80, nodePort: 30_080 }] as const;
+    const [service] = serviceObjects("default/web", ["10.96.0.7"], ports, []);
+    put("service.json", service);
+    put("policy.json", networkPolicy("default", { podSelector: {}, policyTypes: ["Ingress"] }, "web"));
     const fields = {
-      apiVersion: "drawbridge.dev/v1alpha1",
-      kind: "PolicydConfiguration",
       installCni: true,
       cniSourceDirectory: path.dirname(DRAWBRIDGE),
       cniBinDirectory: place.binaryDirectory,
       cniConfDirectory: place.configurationDirectory,
       ...daemon,
     };
-    writeFileSync(`${lab.scratch}/policyd.json`, JSON.stringify(fields));
     const process = await policyd.start([
-      `--config=${lab.scratch}/policyd.json`,
+      configured(lab.scratch, fields),
       `--state-directory=${place.stateDirectory}`,
       ...args,
     ]);

@@ -1,16 +1,14 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, watch, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { formatAddress } from "../../../kernel/ip/address.ts";
-import { formatCidr } from "../../../kernel/ip/cidr.ts";
-import { SOURCE } from "../../lab/cni.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { twoNodes, UPLINK, type WiredNode } from "../../lab/topology.ts";
 import { Istio, Linkerd, Multus } from "../../support/installation/other_programs.ts";
 import { listValues } from "../../support/installation/own_part.ts";
-import type { DaemonProcess } from "../../support/daemon/policyd.ts";
+import { configured, type DaemonProcess, installing } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { nodeOf } from "../../support/routes/route_lab.ts";
 
 const LIST = "10-drawbridge.conflist";
 
@@ -34,10 +32,7 @@ describe("the daemon and other plugins in its list", function () {
     istio = new Istio(`${directory}/conf`);
     linkerd = new Linkerd(`${directory}/conf`);
     multus = new Multus(`${directory}/conf`);
-    const spec = { podCIDRs: wired.podCidrs.map(formatCidr) };
-    const status = { addresses: [{ type: "InternalIP", address: formatAddress(wired.addresses[0]) }] };
-    const node = { apiVersion: "v1", kind: "Node", metadata: { name: "node1" }, spec, status };
-    policyd.put("node.json", JSON.stringify(node));
+    policyd.put("node.json", JSON.stringify(nodeOf(wired)));
     mkdirSync(`${directory}/bin`);
     for (const name of ["istio-cni", "linkerd-cni", "tuning"])
       writeFileSync(`${directory}/bin/${name}`, "", { mode: 0o755 });
@@ -63,17 +58,7 @@ describe("the daemon and other plugins in its list", function () {
   const writesOf = (daemon: DaemonProcess): number => daemon.log().match(/network configuration written/g)?.length ?? 0;
 
   async function start(fields: Readonly<Record<string, unknown>> = {}): Promise<DaemonProcess> {
-    const all = {
-      apiVersion: "drawbridge.dev/v1alpha1",
-      kind: "PolicydConfiguration",
-      installCni: true,
-      cniSourceDirectory: SOURCE,
-      cniBinDirectory: `${directory}/bin`,
-      cniConfDirectory: `${directory}/conf`,
-      ...fields,
-    };
-    writeFileSync(`${directory}/policyd.json`, JSON.stringify(all));
-    return await policyd.start([`--config=${directory}/policyd.json`]);
+    return await policyd.start([configured(directory, { ...installing(directory), ...fields })]);
   }
 
   /** Waits until the list has these entries and nobody has changed it for a second. */

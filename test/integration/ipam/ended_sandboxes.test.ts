@@ -13,6 +13,7 @@ import { requireKernel } from "../../support/privilege.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { nodeState } from "../../support/cni/kernel_state.ts";
 import { until } from "../../support/until.ts";
+import { pod as apiPod } from "../../support/daemon/api_node.ts";
 
 const HOST_PORT = 7000;
 const QUARTER = 900;
@@ -167,14 +168,7 @@ for (const hasDaemon of [false, true]) {
     if (hasDaemon) {
       it("ENDED-01: a pod whose link is deleted keeps its host port while its Pod is there, and no longer", async () => {
         const [gone, next] = [lab.pod("gone"), lab.pod("next")];
-        const object = {
-          apiVersion: "v1",
-          kind: "Pod",
-          metadata: { namespace: "default", name: "gone", uid: "uid-gone" },
-          spec: { nodeName: wired.node.name, containers: [] },
-          status: { phase: "Running" },
-        };
-        policyd?.put("gone.json", JSON.stringify(object));
+        policyd?.put("gone.json", JSON.stringify(apiPod("gone", "gone")));
         serve(gone);
         const [link = ""] = nodeState(wired.node).podLinks;
         wired.node.exec("ip", ["link", "delete", link]);

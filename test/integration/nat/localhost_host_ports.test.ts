@@ -10,6 +10,8 @@ import { normalListing, withoutPortShares } from "../../support/nftables/listing
 import { podObject } from "../../support/policy/first_packet/coming_pod.ts";
 import { requireBridgeNetfilter } from "../../support/privilege.ts";
 import { suiteLab } from "../../support/suite_lab.ts";
+import { labelled, networkPolicy } from "../../support/policy/manifest.ts";
+import { listOf } from "../../support/services/manifest.ts";
 
 const localhost4 = parseAddress("127.0.0.1");
 const second4 = parseAddress("127.0.0.2");
@@ -227,14 +229,10 @@ for (const { hasDaemon, keeper, ...way } of LOCALHOST_WAYS) {
             SHORT,
           );
         for (const { reached } of await fromOther()) assert.ok(reached, "before the policy another pod reaches it");
-        const policy = {
-          apiVersion: "networking.k8s.io/v1",
-          kind: "NetworkPolicy",
-          metadata: { name: "shut", namespace: "default" },
-          spec: { podSelector: { matchLabels: { app: "shut" } }, policyTypes: ["Ingress", "Egress"] },
-        };
+        const spec = { podSelector: labelled({ app: "shut" }), policyTypes: ["Ingress", "Egress"] };
+        const policy = networkPolicy("default", spec);
         const object = podObject("default", pod.name, { labels: { app: "shut" }, addresses: { 4: v4, 6: v6 } });
-        on.policyd?.put("shut.json", JSON.stringify({ apiVersion: "v1", kind: "List", items: [object, policy] }));
+        on.policyd?.put("shut.json", listOf([object, policy]));
         for (let left = 50; (await fromOther()).some(({ reached }) => reached); left--) {
           assert.ok(left > 0, "the policy comes into force");
           await speak();

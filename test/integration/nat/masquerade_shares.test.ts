@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
 import { deleteFlows } from "../../../kernel/conntrack/flow_deletion.ts";
@@ -19,8 +18,8 @@ import { roundsFor } from "../../support/long_form.ts";
 import { nodeOf } from "../../support/routes/route_lab.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { serviceManifest, TARGET_PORT } from "../../support/services/manifest.ts";
+import { configured } from "../../support/daemon/policyd.ts";
 
-const CONFIGURATION = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", minSyncPeriod: "0s" };
 /** The port at which the resolver outside answers. */
 const PORT = 5353;
 const NODE_PORT = 30_080;
@@ -51,10 +50,9 @@ class LeavingNode {
   }
 
   async start(): Promise<void> {
-    const path = `${this.lab.scratch}/policyd.json`;
-    writeFileSync(path, JSON.stringify({ ...CONFIGURATION, masquerade: true, connectionLimit: 0 }));
     this.policyd.put("node.json", JSON.stringify(nodeOf(this.wired)));
-    await this.policyd.start([`--config=${path}`]);
+    const fields = { minSyncPeriod: "0s", masquerade: true, connectionLimit: 0 };
+    await this.policyd.start([configured(this.lab.scratch, fields)]);
     // A busy machine needs long for all rounds.
     this.wired.node.writeSysctl("net/netfilter/nf_conntrack_udp_timeout", "120");
     for (const name of ["hostile", "other", "server"]) {

@@ -20,6 +20,8 @@ import {
 import { hasLongForm } from "../../support/long_form.ts";
 import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { BUNDLE } from "../../support/daemon/policyd.ts";
+import { labelled, networkPolicy } from "../../support/policy/manifest.ts";
+import { serviceObjects } from "../../support/services/manifest.ts";
 
 /** The packets that a pod has received, counted by a table of the test's own in the pod's namespace. */
 interface Received {
@@ -245,29 +247,14 @@ function flowToService(from: LabPod, host: string): Flow {
   return { protocol: "tcp", from, to: { address: parseAddress(host), port: SERVICE_PORT } };
 }
 
-const SERVICE = {
-  apiVersion: "v1",
-  kind: "Service",
-  metadata: { name: "web", namespace: "default" },
-  spec: {
-    type: "NodePort",
-    clusterIP: VIPS[0],
-    clusterIPs: VIPS,
-    ipFamilies: ["IPv4", "IPv6"],
-    ports: [{ name: "http", protocol: "TCP", port: SERVICE_PORT, nodePort: NODE_PORT }],
-  },
-};
+const PORTS = [{ name: "http", protocol: "TCP", port: SERVICE_PORT, targetPort: PORT, nodePort: NODE_PORT }] as const;
+const [SERVICE] = serviceObjects("default/web", VIPS, PORTS, []);
 
 /** The nodes' addresses, with which clients of node ports arrive. */
 const NODES = ["192.0.2.0/24", "2001:db8:2::/64"].map((cidr) => ({ ipBlock: { cidr } }));
 
-const POLICY = {
-  apiVersion: "networking.k8s.io/v1",
-  kind: "NetworkPolicy",
-  metadata: { name: "servers", namespace: "default" },
-  spec: {
-    podSelector: { matchLabels: { app: "server" } },
-    policyTypes: ["Ingress"],
-    ingress: [{ from: [{ podSelector: { matchLabels: { app: "client" } } }, ...NODES] }],
-  },
-};
+const POLICY = networkPolicy("default", {
+  podSelector: labelled({ app: "server" }),
+  policyTypes: ["Ingress"],
+  ingress: [{ from: [{ podSelector: labelled({ app: "client" }) }, ...NODES] }],
+});

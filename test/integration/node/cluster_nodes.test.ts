@@ -13,6 +13,8 @@ import type { Flow } from "../../lab/probe/prober.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { ours } from "../../support/routes/route_lab.ts";
 import { until } from "../../support/until.ts";
+import { labelled, networkPolicy } from "../../support/policy/manifest.ts";
+import { serviceObjects } from "../../support/services/manifest.ts";
 
 const VIPS = { 4: parseAddress("10.96.0.10"), 6: parseAddress("fd00:96::10") };
 const SERVICE_PORT = 80;
@@ -254,28 +256,12 @@ function nodeName(of: ClusterPod | ClusterNode): string {
 }
 
 function serviceObject(): RawObject {
-  const clusterIPs = FAMILIES.map((family) => formatAddress(VIPS[family]));
-  return {
-    apiVersion: "v1",
-    kind: "Service",
-    metadata: { name: "web", namespace: "default" },
-    spec: {
-      type: "NodePort",
-      clusterIP: clusterIPs[0],
-      clusterIPs,
-      ipFamilies: ["IPv4", "IPv6"],
-      selector: { app: "web" },
-      ports: [{ name: "http", protocol: "TCP", port: SERVICE_PORT, targetPort: PORT, nodePort: NODE_PORT }],
-    },
-  };
+  const clusterIps = FAMILIES.map((family) => formatAddress(VIPS[family]));
+  const ports = [{ name: "http", protocol: "TCP", port: SERVICE_PORT, targetPort: PORT, nodePort: NODE_PORT }] as const;
+  return serviceObjects("default/web", clusterIps, ports, [], { selector: { app: "web" } })[0];
 }
 
 /** Returns a policy for the pods with app=db in the namespace shop. */
 function policy(name: string, spec: Readonly<Record<string, unknown>>): RawObject {
-  return {
-    apiVersion: "networking.k8s.io/v1",
-    kind: "NetworkPolicy",
-    metadata: { name, namespace: "shop" },
-    spec: { podSelector: { matchLabels: { app: "db" } }, policyTypes: ["Ingress"], ...spec },
-  };
+  return networkPolicy("shop", { podSelector: labelled({ app: "db" }), policyTypes: ["Ingress"], ...spec }, name);
 }

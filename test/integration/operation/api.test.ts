@@ -8,18 +8,14 @@ import { makeCertificate } from "../../support/certificate.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { scrapeWhen } from "../../support/daemon/scrape.ts";
 import { until } from "../../support/until.ts";
+import { configured } from "../../support/daemon/policyd.ts";
+import { labelled, networkPolicy } from "../../support/policy/manifest.ts";
 
 const EVIL_IP = "10.96.255.66";
-const POLICY: RawObject = {
-  apiVersion: "networking.k8s.io/v1",
-  kind: "NetworkPolicy",
-  metadata: { name: "web", namespace: "default" },
-  spec: {
-    podSelector: { matchLabels: { app: "web" } },
-    policyTypes: ["Ingress"],
-    ingress: [{ from: [{ podSelector: { matchLabels: { app: "client" } } }] }],
-  },
-};
+const POLICY = networkPolicy("default", {
+  podSelector: labelled({ app: "web" }),
+  ingress: [{ from: [{ podSelector: labelled({ app: "client" }) }] }],
+});
 
 describe("a node whose objects come from an API server", function () {
   this.timeout(180_000);
@@ -158,14 +154,11 @@ describe("a node whose objects come from an API server", function () {
     await node.listen();
     replace(PORT);
     const fields = {
-      apiVersion: "drawbridge.dev/v1alpha1",
-      kind: "PolicydConfiguration",
       kubeletKubeconfig: `${node.directory}/kubelet.conf`,
       serviceAccountDirectory: `${node.directory}/account`,
     };
-    writeFileSync(`${node.directory}/policyd.json`, JSON.stringify(fields));
     assert.doesNotMatch(node.wired.node.ruleset(), /table/);
-    node.start([`--config=${node.directory}/policyd.json`]);
+    node.start([configured(node.directory, fields)]);
     await node.untilSynced();
     await node.attachPods();
     await node.untilAnswered("first");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, writeFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress } from "../../../kernel/ip/address.ts";
@@ -9,11 +9,12 @@ import { createLab, type Lab } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { ApiNode } from "../../support/daemon/api_node.ts";
 import { askHttp, type HttpAnswer } from "../../support/http.ts";
-import type { DaemonProcess } from "../../support/daemon/policyd.ts";
+import { configured, type DaemonProcess, installing } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { suiteLab } from "../../support/suite_lab.ts";
 import { valueWhen } from "../../support/until.ts";
+import { nodeOf } from "../../support/routes/route_lab.ts";
 
 const PORT = 10_256;
 
@@ -130,9 +131,7 @@ describe("the health of a running daemon", function () {
 
   it("HEALTH-02: with services: false the health port is left to kube-proxy, and the node's health is served only on localhost", async () => {
     const release = await occupy("0.0.0.0");
-    const fields = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", services: false };
-    writeFileSync(`${lab.scratch}/policyd.json`, JSON.stringify(fields));
-    const daemon = await policyd.start([`--config=${lab.scratch}/policyd.json`]);
+    const daemon = await policyd.start([configured(lab.scratch, { services: false })]);
     await daemon.statusWhen(() => ask("/readyz", "127.0.0.1", 9874).status === 200, "ready");
     assert.equal(ask("/healthz", "127.0.0.1", 9874).status, 404, "kube-proxy answers this");
     assert.equal(ask("/livez", formatAddress(wired.addresses[0]), 9874).body, "ECONNREFUSED");
@@ -171,16 +170,7 @@ describe("the readiness of a daemon with an API server", function () {
 
   it("HEALTH-06: the daemon is alive, and becomes ready when everything is read and the plugin is installed", async () => {
     const ask = (path: string): HttpAnswer => askHttp(node.wired.node, "127.0.0.1", PORT, path);
-    const fields = {
-      apiVersion: "drawbridge.dev/v1alpha1",
-      kind: "PolicydConfiguration",
-      installCni: true,
-      cniSourceDirectory: new URL("../../../dist/cni", import.meta.url).pathname,
-      cniBinDirectory: `${node.directory}/bin`,
-      cniConfDirectory: `${node.directory}/conf`,
-    };
-    writeFileSync(`${node.directory}/policyd.json`, JSON.stringify(fields));
-    node.start([`--kubeconfig=${node.kubeconfig()}`, `--config=${node.directory}/policyd.json`]);
+    node.start([`--kubeconfig=${node.kubeconfig()}`, configured(node.directory, installing(node.directory))]);
     const { isSynced } = await node.daemon.statusWhen(({ problemCount }) => problemCount > 0, "the server is away");
     assert.equal(isSynced, false);
     const early = ask("/readyz");
@@ -195,15 +185,7 @@ describe("the readiness of a daemon with an API server", function () {
     await node.listen();
     await node.daemon.statusWhen(() => ask("/readyz").body.includes("no Node object node1"), "its Node is awaited");
     assert.match(ask("/readyz").body, /^\[\+\]objects ok$/m);
-    const podCIDRs = ["10.244.1.0/24", "fd00:244:1::/64"];
-    const status = { addresses: [{ type: "InternalIP", address: formatAddress(node.wired.addresses[0]) }] };
-    await node.server.apply({
-      apiVersion: "v1",
-      kind: "Node",
-      metadata: { name: "node1" },
-      spec: { podCIDRs },
-      status,
-    });
+    await node.server.apply(nodeOf(node.wired));
     await node.daemon.statusWhen(() => ask("/readyz").status === 200, "ready");
     assert.deepEqual([ask("/readyz").body, ask("/healthz").status], ["ok", 200]);
   });

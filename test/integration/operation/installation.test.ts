@@ -1,14 +1,12 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import path from "node:path";
-import { formatAddress } from "../../../kernel/ip/address.ts";
-import { formatCidr } from "../../../kernel/ip/cidr.ts";
-import { add, DRAWBRIDGE, version } from "../../lab/cni.ts";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { add, version } from "../../lab/cni.ts";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import { twoNodes, UPLINK, type WiredNode } from "../../lab/topology.ts";
-import type { DaemonProcess } from "../../support/daemon/policyd.ts";
+import { configured, type DaemonProcess, installing } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
+import { nodeOf } from "../../support/routes/route_lab.ts";
 
 describe("policyd installs the plugin", function () {
   this.timeout(300_000);
@@ -30,25 +28,11 @@ describe("policyd installs the plugin", function () {
   const configurationFile = (): string => `${directory}/conf/10-drawbridge.conflist`;
 
   async function start(...args: readonly string[]): Promise<DaemonProcess> {
-    const fields = {
-      apiVersion: "drawbridge.dev/v1alpha1",
-      kind: "PolicydConfiguration",
-      installCni: true,
-      cniSourceDirectory: path.dirname(DRAWBRIDGE),
-      cniBinDirectory: `${directory}/bin`,
-      cniConfDirectory: `${directory}/conf`,
-    };
-    writeFileSync(`${directory}/policyd.json`, JSON.stringify(fields));
-    return await policyd.start([`--config=${directory}/policyd.json`, ...args]);
+    return await policyd.start([configured(directory, installing(directory)), ...args]);
   }
 
   function putNode(): void {
-    const spec = { podCIDRs: wired.podCidrs.map(formatCidr) };
-    const status = { addresses: [{ type: "InternalIP", address: formatAddress(wired.addresses[0]) }] };
-    policyd.put(
-      "node.json",
-      JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name: "node1" }, spec, status }),
-    );
+    policyd.put("node.json", JSON.stringify(nodeOf(wired)));
   }
 
   it("POD-17 D5 D6: the installed plugin attaches a pod, comes back when it is wiped, and stays when policyd ends", async () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { LOOK_MILLISECONDS, PATIENCE_MILLISECONDS } from "../../../policyd/network_condition/decision.ts";
@@ -13,6 +12,7 @@ import { manifestGrants, overlayGrants } from "../../support/daemon/manifest_gra
 import { requireKernel } from "../../support/privilege.ts";
 import { requireLongForm } from "../../support/long_form.ts";
 import { valueWhen } from "../../support/until.ts";
+import { configured } from "../../support/daemon/policyd.ts";
 
 const OVERLAY = "network-unavailable";
 const READY = { type: "Ready", status: "True", reason: "KubeletReady", message: "kubelet is posting ready status" };
@@ -52,9 +52,7 @@ describe("the condition NetworkUnavailable of a node whose objects come from an 
   afterEach(() => node?.lab.destroy());
 
   function start(clearNetworkUnavailable: boolean): void {
-    const fields = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", clearNetworkUnavailable };
-    writeFileSync(`${node.directory}/policyd.json`, JSON.stringify(fields));
-    node.start([`--kubeconfig=${node.kubeconfig()}`, `--config=${node.directory}/policyd.json`]);
+    node.start([`--kubeconfig=${node.kubeconfig()}`, configured(node.directory, { clearNetworkUnavailable })]);
   }
 
   const apply = (...conditions: readonly object[]): Promise<void> =>

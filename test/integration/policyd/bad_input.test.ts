@@ -2,16 +2,14 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { fileURLToPath } from "node:url";
 import { createLab, type Lab } from "../../lab/lab.ts";
 import type { MaskedFeature } from "../../lab/mask/features.ts";
 import { masked } from "../../lab/mask/mask.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { askHttp, type HttpAnswer } from "../../support/http.ts";
-import { BUNDLE, type DaemonProcess, followDaemon } from "../../support/daemon/policyd.ts";
+import { BUNDLE, configured, type DaemonProcess, followDaemon, installing } from "../../support/daemon/policyd.ts";
 import { requireKernel } from "../../support/privilege.ts";
-
-const PLUGIN = fileURLToPath(new URL("../../../dist/cni", import.meta.url));
+import { listOf } from "../../support/services/manifest.ts";
 
 /** Returns a Node object with pod CIDRs. That of node1 has the address of the lab's node. */
 function node(name: string, ...podCIDRs: readonly string[]): object {
@@ -39,8 +37,7 @@ describe("a daemon with impossible input", function () {
   });
 
   const socketPath = (): string => `${directory}/run/policyd.sock`;
-  const put = (...items: readonly object[]): void =>
-    writeFileSync(`${directory}/objects/nodes.json`, JSON.stringify({ apiVersion: "v1", kind: "List", items }));
+  const put = (...items: readonly object[]): void => writeFileSync(`${directory}/objects/nodes.json`, listOf(items));
   const ready = (): HttpAnswer => askHttp(wired.node, "127.0.0.1", 10_256, "/readyz");
 
   /** Starts a daemon that is to install the plugin. */
@@ -49,20 +46,9 @@ describe("a daemon with impossible input", function () {
     args: readonly string[] = [`--objects=${directory}/objects`],
     without: readonly MaskedFeature[] = [],
   ): DaemonProcess {
-    const all = {
-      apiVersion: "drawbridge.dev/v1alpha1",
-      kind: "PolicydConfiguration",
-      nodeName: "node1",
-      installCni: true,
-      cniSourceDirectory: PLUGIN,
-      cniBinDirectory: `${directory}/bin`,
-      cniConfDirectory: `${directory}/conf`,
-      ...fields,
-    };
-    writeFileSync(`${directory}/policyd.json`, JSON.stringify(all));
     const command = [
       BUNDLE,
-      `--config=${directory}/policyd.json`,
+      configured(directory, { nodeName: "node1", ...installing(directory), ...fields }),
       `--socket=${socketPath()}`,
       `--state-directory=${wired.node.runDir}`,
       `--network-namespace=${wired.node.path}`,

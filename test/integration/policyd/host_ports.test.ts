@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { type Address, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { add, type CallOutcome, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
 import { createLab, type Lab, LabPod } from "../../lab/lab.ts";
@@ -10,7 +10,7 @@ import { overlaps } from "../../support/host_ports/overlaps.ts";
 import { everything, mapping, PORT, published } from "../../support/host_ports/published.ts";
 import { UdpClient } from "../../support/host_ports/udp_client.ts";
 import { normalListing, withoutPortShares } from "../../support/nftables/listing.ts";
-import type { DaemonProcess } from "../../support/daemon/policyd.ts";
+import { configured, type DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { scrapeWhen } from "../../support/daemon/scrape.ts";
@@ -130,10 +130,8 @@ describe("host ports and masquerade of a node with policyd", function () {
       const flows = places.map((address) => ({ protocol: "tcp", from: node, to: { address, port: own } }) as const);
       return (await prober.run(flows, { timeoutMilliseconds: 500 })).map(({ seenBy }) => seenBy?.name);
     };
-    const settings = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration", protectedPorts: [] };
-    writeFileSync(`${lab.scratch}/unprotected.json`, JSON.stringify(settings));
     await policyd.kill();
-    await start([`--config=${lab.scratch}/unprotected.json`]);
+    await start([configured(lab.scratch, { protectedPorts: [] })]);
     const wish = published(mapping(HOST_PORT), mapping(own));
     const pod = lab.pod("web");
     serve(pod, wish);

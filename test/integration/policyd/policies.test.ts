@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { add, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
@@ -8,6 +7,7 @@ import { Prober } from "../../lab/probe/prober.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { requireKernel } from "../../support/privilege.ts";
 import { until, valueWhen } from "../../support/until.ts";
+import { configured } from "../../support/daemon/policyd.ts";
 
 const POLICY_TABLE = ["list", "table", "inet", "drawbridge-policy"];
 
@@ -177,9 +177,7 @@ metadata: {name: default, deletionTimestamp: "2026-01-01T00:00:00Z"}
     await policyd.start();
     await until(isThere, "no table of policies");
     await policyd.kill();
-    const file = `${lab.scratch}/policyd.yaml`;
-    writeFileSync(file, "{apiVersion: drawbridge.dev/v1alpha1, kind: PolicydConfiguration, policies: false}");
-    await policyd.start(["--config", file]);
+    await policyd.start([configured(lab.scratch, { policies: false })]);
     const [a] = [attach("a"), attach("b")];
     assert.deepEqual(await areReached(a, 3), [true, true]);
     assert.equal(isThere(), false);

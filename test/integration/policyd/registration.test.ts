@@ -11,22 +11,10 @@ import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { suiteLab } from "../../support/suite_lab.ts";
 import { nodeState } from "../../support/cni/kernel_state.ts";
 import { until } from "../../support/until.ts";
+import { labelled, networkPolicy } from "../../support/policy/manifest.ts";
+import { pod as apiPod } from "../../support/daemon/api_node.ts";
 
-const POLICY = {
-  apiVersion: "networking.k8s.io/v1",
-  kind: "NetworkPolicy",
-  metadata: { name: "some", namespace: "default" },
-  spec: { podSelector: { matchLabels: { app: "web" } } },
-};
-
-function podObject(name: string): object {
-  return {
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: { name, namespace: "default", uid: `uid-${name}` },
-    spec: { nodeName: "node1", containers: [{ name: "c" }] },
-  };
-}
+const POLICY = networkPolicy("default", { podSelector: labelled({ app: "web" }) }, "some");
 
 describe("a registration that waits for its Pod object", function () {
   this.timeout(300_000);
@@ -105,7 +93,7 @@ describe("a registration that waits for its Pod object", function () {
   it("REG-02: a waiting ADD succeeds as soon as its Pod object is there", async () => {
     const call = startAdd({ wait: "60s" });
     await untilRegistering();
-    policyd.put("pod.json", JSON.stringify(podObject("a")));
+    policyd.put("pod.json", JSON.stringify(apiPod("a", "a")));
     assert.equal((await call.outcome).exitCode, 0);
     assert.ok(await isReached());
   });
@@ -114,7 +102,7 @@ describe("a registration that waits for its Pod object", function () {
     const call = startAdd({ wait: "60s" });
     await untilRegistering();
     await policyd.kill();
-    policyd.put("pod.json", JSON.stringify(podObject("a")));
+    policyd.put("pod.json", JSON.stringify(apiPod("a", "a")));
     daemon = await policyd.start();
     assert.equal((await call.outcome).exitCode, 0);
     assert.equal(daemon.status().attachments, 1);
@@ -124,7 +112,7 @@ describe("a registration that waits for its Pod object", function () {
   it("REG-06: with onUnavailable closed ADD succeeds, and its Pod object opens the pod", async () => {
     assert.equal((await startAdd({ wait: "1s", onUnavailable: "closed" }).outcome).exitCode, 0);
     assert.equal(await isReached(), false);
-    policyd.put("pod.json", JSON.stringify(podObject("a")));
+    policyd.put("pod.json", JSON.stringify(apiPod("a", "a")));
     await until(isReached, "the pod is open");
   });
 });

@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { writeFileSync } from "node:fs";
 import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 import { services as servicesParts } from "../../../policyd/services/rules/services_part.ts";
 import { add } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { brokenOf, PushFlow } from "../../support/policy/cuts/push_flow.ts";
-import type { DaemonProcess } from "../../support/daemon/policyd.ts";
+import { configured, type DaemonProcess } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { expectPackets } from "../../support/policy/lab/expectation.ts";
 import { namedLab, type NamedPods, namedPods } from "../../support/policy/lab/named_lab.ts";
@@ -17,6 +16,7 @@ import { listOf, serviceObjects } from "../../support/services/manifest.ts";
 import { labelled, networkPolicy } from "../../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
 import { kubeProxyRules } from "../../support/services/kube_proxy.ts";
+import { pod as apiPod } from "../../support/daemon/api_node.ts";
 
 const CLUSTER_IPS = ["10.96.0.10", "fd00:96::10"] as const;
 const PORT = 8000;
@@ -132,26 +132,12 @@ describe("a node that changes over from kube-proxy and back", function () {
   afterEach(() => lab?.destroy());
 
   async function start(services: boolean): Promise<DaemonProcess> {
-    const fields = {
-      apiVersion: "drawbridge.dev/v1alpha1",
-      kind: "PolicydConfiguration",
-      services,
-      minSyncPeriod: "100ms",
-      syncPeriod: "250ms",
-    };
-    writeFileSync(`${lab.scratch}/policyd.json`, JSON.stringify(fields));
-    return await policyd.start([`--config=${lab.scratch}/policyd.json`]);
+    const fields = { services, minSyncPeriod: "100ms", syncPeriod: "250ms" };
+    return await policyd.start([configured(lab.scratch, fields)]);
   }
 
   function attach(name: string, app: string): LabPod {
-    const object = {
-      apiVersion: "v1",
-      kind: "Pod",
-      metadata: { name, namespace: "default", uid: `uid-${name}`, labels: { app } },
-      spec: { nodeName: "node1" },
-      status: { phase: "Running" },
-    };
-    policyd.put(`${name}.json`, JSON.stringify(object));
+    policyd.put(`${name}.json`, JSON.stringify(apiPod(name, app)));
     const pod = lab.pod(name);
     assert.equal(add(wired, pod, policyd.overrides).error, undefined);
     return pod;

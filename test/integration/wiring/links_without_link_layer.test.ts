@@ -13,6 +13,7 @@ import { OpenFlag } from "../../../kernel/syscall/file_calls.ts";
 import { check } from "../../../kernel/syscall/syscalls.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { until } from "../../support/until.ts";
+import { listOf } from "../../support/services/manifest.ts";
 
 /** TUNSETIFF, IFF_TUN and IFF_NO_PI (include/uapi/linux/if_tun.h); struct ifreq has 40 bytes. */
 const TUNSETIFF = 0x400454ca;
@@ -136,8 +137,7 @@ describe("nodes on a link without a link layer, which checks the addresses in pa
     pair = new TunPair(LINK, first, second);
     prober = new Prober(lab);
     const items = sides.map(({ wired }) => nodeOf(wired));
-    for (const { policyd } of sides)
-      policyd.put("nodes.json", JSON.stringify({ apiVersion: "v1", kind: "List", items }));
+    for (const { policyd } of sides) policyd.put("nodes.json", listOf(items));
   });
   after(async () => {
     await Promise.all((sides ?? []).map(({ policyd }) => policyd.kill()));
@@ -239,7 +239,7 @@ describe("nodes on a link without a link layer, which checks the addresses in pa
       nodeObject(node.name, [parseAddress("192.0.2.1")], ["10.244.1.0/24"]),
       nodeObject("other", [parseAddress("192.0.2.2")], ["10.244.2.0/24"]),
     ];
-    policyd.put("nodes.json", JSON.stringify({ apiVersion: "v1", kind: "List", items }));
+    policyd.put("nodes.json", listOf(items));
     const isBy = (device: string) => (): boolean =>
       node.exec("ip", ["route", "show", "10.244.2.0/24"]).includes(`dev ${device} `);
     const routes = (): string => node.exec("ip", ["route"]);

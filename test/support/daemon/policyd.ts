@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import type { PolicydStatus } from "../../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
+import { SOURCE } from "../../lab/cni.ts";
 
 export const BUNDLE = fileURLToPath(new URL("../../../dist/policyd/policyd.js", import.meta.url));
 
@@ -16,6 +17,23 @@ const PATIENCE_MILLISECONDS = 30_000;
 const POLL_MILLISECONDS = 10;
 
 const syscalls = nodeSyscalls();
+
+/** Writes a daemon's configuration into a directory, and returns the argument that names it. */
+export function configured(directory: string, fields: Readonly<Record<string, unknown>>): string {
+  const head = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
+  writeFileSync(`${directory}/policyd.json`, JSON.stringify({ ...head, ...fields }));
+  return `--config=${directory}/policyd.json`;
+}
+
+/** Returns the fields of the configuration of a daemon that installs the built plugin below a directory. */
+export function installing(directory: string): Readonly<Record<string, unknown>> {
+  return {
+    installCni: true,
+    cniSourceDirectory: SOURCE,
+    cniBinDirectory: `${directory}/bin`,
+    cniConfDirectory: `${directory}/conf`,
+  };
+}
 
 /** The end of a process. */
 export interface End {

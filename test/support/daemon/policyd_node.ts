@@ -10,7 +10,8 @@ export class PolicydNode {
   readonly overrides: Configuration;
   readonly #wait: string;
   readonly #wired: WiredNode;
-  readonly #directory: string;
+  /** The directory of its own files. */
+  readonly directory: string;
   #daemon: DaemonProcess | undefined;
 
   /**
@@ -19,10 +20,10 @@ export class PolicydNode {
    */
   constructor(lab: Lab, wired: WiredNode, wait = "5s") {
     this.#wired = wired;
-    this.#directory = `${lab.scratch}/policyd-${wired.node.name}`;
+    this.directory = `${lab.scratch}/policyd-${wired.node.name}`;
     this.#wait = wait;
     this.overrides = this.overridesWith({});
-    mkdirSync(`${this.#directory}/objects`, { recursive: true });
+    mkdirSync(`${this.directory}/objects`, { recursive: true });
     lab.atEnd(() => void this.#daemon?.child.kill("SIGKILL"));
   }
 
@@ -33,7 +34,7 @@ export class PolicydNode {
 
   /** The path of the daemon's socket. */
   get socketPath(): string {
-    return `${this.#directory}/run/policyd.sock`;
+    return `${this.directory}/run/policyd.sock`;
   }
 
   /**
@@ -45,7 +46,7 @@ export class PolicydNode {
   async start(args: readonly string[] = [], nodeOptions: readonly string[] = []): Promise<DaemonProcess> {
     const all = [
       `--node-name=${this.#wired.node.name}`,
-      `--objects=${this.#directory}/objects`,
+      `--objects=${this.directory}/objects`,
       `--state-directory=${this.#wired.node.runDir}`,
       `--network-namespace=${this.#wired.node.path}`,
       // The router of these labs has routes to all pod CIDRs.
@@ -61,15 +62,15 @@ export class PolicydNode {
 
   /** Returns the path of a file of objects. */
   pathOf(name: string): string {
-    return `${this.#directory}/objects/${name}`;
+    return `${this.directory}/objects/${name}`;
   }
 
   /** Writes a file of objects, whole, where the daemon reads it; an empty text removes it. */
   put(name: string, text: string): void {
     const path = this.pathOf(name);
     if (text === "") return rmSync(path);
-    writeFileSync(`${this.#directory}/new`, text);
-    renameSync(`${this.#directory}/new`, path);
+    writeFileSync(`${this.directory}/new`, text);
+    renameSync(`${this.directory}/new`, path);
   }
 
   /** Kills the daemon, as in a crash. */

@@ -1,4 +1,5 @@
 import { stringify } from "yaml";
+import { listOf } from "../services/manifest.ts";
 
 /** A function that places a hostile text into a Kubernetes object, whose other fields are valid. */
 type Placement = (text: string, index: number) => object;
@@ -131,7 +132,7 @@ export interface ObjectText {
 /** Returns a list in JSON, with one object for each text, each text at another place. */
 export function jsonFile(texts: readonly string[], first: number): ObjectText {
   const items = texts.map((text, i) => place(text, first + i));
-  return { extension: "json", text: JSON.stringify({ apiVersion: "v1", kind: "List", items }) };
+  return { extension: "json", text: listOf(items) };
 }
 
 /** Returns the same objects as documents of YAML. */

@@ -6,12 +6,13 @@ import { add } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import { type Flow, Prober } from "../../lab/probe/prober.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
-import type { DaemonProcess } from "../daemon/policyd.ts";
+import { configured, type DaemonProcess } from "../daemon/policyd.ts";
 import { PolicydNode } from "../daemon/policyd_node.ts";
 import { nodeOf } from "../routes/route_lab.ts";
 import { type HarmedFiles, OTHER_BRIDGE } from "./harms.ts";
 import { fileState, nodeState } from "./snapshot.ts";
 import { until } from "../until.ts";
+import { listOf } from "../services/manifest.ts";
 
 /** The slowest repair: milliseconds until all pods worked, and until all state was as before. */
 export interface Worst {
@@ -77,7 +78,7 @@ export class HarmedNode {
     }
     this.#installSource();
     const nodes = [this.wired, this.#second].map((wired) => nodeOf(wired));
-    const objects = JSON.stringify({ apiVersion: "v1", kind: "List", items: nodes });
+    const objects = listOf(nodes);
     for (const daemon of [this.policyd, this.#secondDaemon]) daemon.put("nodes.json", objects);
     await this.#secondDaemon.start(["--encapsulation=always"]);
     await this.restart();
@@ -106,15 +107,12 @@ export class HarmedNode {
     const { source, binaries, configurations } = this.files;
     for (const directory of [source, binaries, configurations]) mkdirSync(directory, { recursive: true });
     writeFileSync(`${source}/drawbridge`, "#!/bin/false\n", { mode: 0o755 });
-    const configuration = {
-      apiVersion: "drawbridge.dev/v1alpha1",
-      kind: "PolicydConfiguration",
+    configured(`${this.#lab.scratch}/host`, {
       installCni: true,
       cniSourceDirectory: source,
       cniBinDirectory: binaries,
       cniConfDirectory: configurations,
-    };
-    writeFileSync(`${this.#lab.scratch}/host/policyd.json`, JSON.stringify(configuration));
+    });
   }
 
   get daemon(): DaemonProcess {

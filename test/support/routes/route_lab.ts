@@ -21,6 +21,7 @@ import type { DaemonProcess } from "../daemon/policyd.ts";
 import { PolicydNode } from "../daemon/policyd_node.ts";
 import { bulkServer, exchangeBulk } from "../services/bulk.ts";
 import { valueWhen } from "../until.ts";
+import { listOf } from "../services/manifest.ts";
 
 const PORT = 8080;
 export const BULK_PORT = 8090;
@@ -101,7 +102,7 @@ export class RouteLab implements Disposable {
             ),
           ],
     );
-    return JSON.stringify({ apiVersion: "v1", kind: "List", items });
+    return listOf(items);
   }
 
   /** Gives all daemons a file of objects. */
@@ -196,13 +197,16 @@ export function nodeObject(
   addresses: readonly Address[],
   podCIDRs: readonly string[],
   changes: Readonly<Record<string, unknown>> = {},
-): unknown {
+): Readonly<Record<string, unknown>> {
   const status = { addresses: addresses.map((one) => ({ type: "InternalIP", address: formatAddress(one) })) };
   return { apiVersion: "v1", kind: "Node", metadata: { name }, spec: { podCIDRs }, status, ...changes };
 }
 
 /** Returns the Node of a node of a lab, with its pod CIDRs of these families. */
-export function nodeOf({ node, addresses, podCidrs }: WiredNode, families: readonly Family[] = FAMILIES): unknown {
+export function nodeOf(
+  { node, addresses, podCidrs }: WiredNode,
+  families: readonly Family[] = FAMILIES,
+): ReturnType<typeof nodeObject> {
   const cidrs = podCidrs.filter(({ address }) => families.includes(familyOf(address)));
   return nodeObject(node.name, addresses, cidrs.map(formatCidr));
 }

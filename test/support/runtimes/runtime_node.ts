@@ -3,11 +3,10 @@ import { type ChildProcess, spawn, spawnSync, type SpawnSyncReturns } from "node
 import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import type { NodePlace } from "../../../cli/node/place.ts";
-import { SOURCE } from "../../lab/cni.ts";
 import type { Lab } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import { nodeState, nothingHeld } from "../cni/kernel_state.ts";
-import type { DaemonProcess } from "../daemon/policyd.ts";
+import { configured, type DaemonProcess, installing } from "../daemon/policyd.ts";
 import { PolicydNode } from "../daemon/policyd_node.ts";
 import { recorderScript } from "./recorder.ts";
 import { nodeOf } from "../routes/route_lab.ts";
@@ -74,16 +73,7 @@ export class RuntimeNode {
     }
     const policyd = new PolicydNode(lab, wired);
     policyd.put("node.json", JSON.stringify(nodeOf(wired)));
-    const fields = {
-      apiVersion: "drawbridge.dev/v1alpha1",
-      kind: "PolicydConfiguration",
-      installCni: true,
-      cniSourceDirectory: SOURCE,
-      cniBinDirectory: `${root}/bin`,
-      cniConfDirectory: `${root}/conf`,
-    };
-    writeFileSync(`${root}/policyd.json`, JSON.stringify(fields));
-    const daemon = await policyd.start([`--config=${root}/policyd.json`]);
+    const daemon = await policyd.start([configured(root, installing(root))]);
     const isInstalled = (): boolean => existsSync(`${root}/conf/10-drawbridge.conflist`);
     await daemon.statusWhen(({ problemCount }) => problemCount === 0 && isInstalled(), "the plugin is installed");
     const script = ["sh", "-c", HOLDER, "sh", `${root}/lib`, wired.node.dataDir];

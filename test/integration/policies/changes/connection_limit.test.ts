@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
 import type { Address } from "../../../../kernel/ip/address.ts";
 import { add } from "../../../lab/cni.ts";
 import type { Lab, LabPod } from "../../../lab/lab.ts";
@@ -10,6 +9,7 @@ import { addressesOf } from "../../../support/host_ports/localhost_node.ts";
 import { PolicydNode } from "../../../support/daemon/policyd_node.ts";
 import { suiteLab } from "../../../support/suite_lab.ts";
 import { until } from "../../../support/until.ts";
+import { configured } from "../../../support/daemon/policyd.ts";
 
 const LIMIT = 300;
 const PORT = 7000;
@@ -26,9 +26,7 @@ describe("connections beyond a pod's limit", function () {
     lab = suiteLab(this, "connection-limit");
     ({ node1: wired, router } = twoNodes(lab));
     policyd = new PolicydNode(lab, wired);
-    const head = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
-    writeFileSync(`${lab.scratch}/policyd.json`, JSON.stringify({ ...head, connectionLimit: LIMIT }));
-    await policyd.start([`--config=${lab.scratch}/policyd.json`]);
+    await policyd.start([configured(lab.scratch, { connectionLimit: LIMIT })]);
     prober = new Prober(lab);
     for (const address of wired.routerAddresses) {
       for (const protocol of ["tcp", "udp"] as const) {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
 import { listAttachments } from "../../../../attachment/attachment.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { type Address, type Family, familyOf, FAMILIES } from "../../../../kernel/ip/address.ts";
@@ -30,6 +29,8 @@ import {
   type PodPlace,
   uidOf,
 } from "./place.ts";
+import { configured } from "../../daemon/policyd.ts";
+import { listOf } from "../../services/manifest.ts";
 
 const PLUGIN_WAIT = "2m";
 
@@ -199,7 +200,7 @@ export class PolicyLab {
   /** Gives the objects to the daemons without waiting. */
   tell(objects: readonly object[]): void {
     this.#isMarked = !this.#isMarked;
-    const text = JSON.stringify({ apiVersion: "v1", kind: "List", items: this.#marked(objects) });
+    const text = listOf(this.#marked(objects));
     for (const name of NODE_NAMES) this.#policyd[name].put("world.json", text);
   }
 
@@ -284,10 +285,7 @@ export class PolicyLab {
     const { configuration = {}, hasFlowLedger = false } = this.#options;
     const flows = hasFlowLedger ? { flowLedger: true, flowLedgerDirectory: this.flowDirectory(name) } : {};
     if (Object.keys({ ...configuration, ...flows }).length > 0) {
-      const head = { apiVersion: "drawbridge.dev/v1alpha1", kind: "PolicydConfiguration" };
-      const file = `${this.lab.scratch}/${name}.json`;
-      writeFileSync(file, JSON.stringify({ ...head, ...configuration, ...flows, ...changed }));
-      args.push(`--config=${file}`);
+      args.push(configured(this.#policyd[name].directory, { ...configuration, ...flows, ...changed }));
     }
     return { process: await this.#policyd[name].start(args), node: this.wired(name).node };
   }
