@@ -4,7 +4,7 @@ import { isSelected } from "../../compile/selector.ts";
 import type { NodeGroup, PodGroup } from "../../compile/profile.ts";
 import { LabelIndex } from "./label_index.ts";
 
-/** Members that no selector distinguishes: pods of one namespace with the same labels, or a node. */
+/** Members that no selector distinguishes: pods of one namespace with the same labels, or nodes with the same. */
 export interface Identity {
   /** Undefined for a node. */
   readonly namespace: string | undefined;
@@ -18,7 +18,7 @@ export interface Identity {
 interface OwnIdentity extends Identity {
   readonly groups: Set<string>;
   readonly members: Set<string>;
-  readonly entry: NamespaceEntry | undefined;
+  readonly entry: NamespaceEntry;
   readonly signature: string;
 }
 
@@ -40,18 +40,20 @@ interface Scope {
   readonly namespace: string | undefined;
   readonly selector: LabelSelector | undefined;
   readonly namespaces: Set<NamespaceEntry>;
-  readonly groups: LabelIndex<ActivePodGroup>;
+  readonly groups: LabelIndex<ActiveGroup>;
 }
 
-interface ActivePodGroup {
-  readonly group: PodGroup;
+interface ActiveGroup {
+  readonly key: string;
+  /** Undefined selects all members of the scope. */
+  readonly selector: LabelSelector | undefined;
   readonly scope: Scope;
   readonly identities: Set<OwnIdentity>;
   /** Whether it has all identities that it selects: there was room for each. */
   isComplete: boolean;
 }
 
-/** The room for the identities in groups of pods, by the groups' keys. */
+/** The room for the identities in groups, by the groups' keys. */
 export interface GroupRoom {
   /** @returns whether one more may enter, which it then does */
   enters(key: string): boolean;
@@ -59,10 +61,8 @@ export interface GroupRoom {
   left(key: string): void;
 }
 
-interface ActiveNodeGroup {
-  readonly group: NodeGroup;
-  readonly identities: Set<OwnIdentity>;
-}
+/** The nodes stand in a namespace of their own, whose name no other can have and which no selector selects. */
+const NODES = "nodes of the cluster";
 
 /**
  * The pods and nodes of all groups that are in use. A change of a member costs the groups that select in its namespace,
@@ -73,11 +73,9 @@ export class GroupIndex {
   room: GroupRoom = { enters: () => true, left: () => {} };
   readonly #namespaces = new Map<string, NamespaceEntry>();
   readonly #scopes = new Map<string, Scope>();
-  readonly #podGroups = new Map<string, ActivePodGroup>();
-  readonly #nodeGroups = new Map<string, ActiveNodeGroup>();
+  readonly #groups = new Map<string, ActiveGroup>();
   /** By the keys of pods and nodes. */
   readonly #members = new Map<string, OwnIdentity>();
-  readonly #nodes = new Set<OwnIdentity>();
 
   /** The labels of a namespace as selectors see them. */
   namespaceLabels(name: string): Labels {
@@ -130,10 +128,10 @@ export class GroupIndex {
     if (entry?.holders.delete(holder) === true) this.#forgetEmpty(entry);
   }
 
-  /** Adds a pod, or changes its labels. @returns its identity */
-  addPod(member: string, namespace: string, labels: Labels): Identity {
+  /** Adds a pod, or a node where there is no namespace, or changes its labels. @returns its identity */
+  add(member: string, namespace: string | undefined, labels: Labels): Identity {
     const before = this.#members.get(member);
-    const entry = this.#namespace(namespace);
+    const entry = this.#namespace(namespace ?? NODES);
     const signature = signatureOf(labels);
     let identity = entry.identities.get(signature);
     if (identity === undefined) {
@@ -146,22 +144,6 @@ export class GroupIndex {
     this.#members.set(member, identity);
     // Only after that: a namespace that is gone would forget its labels with its last pod.
     if (before !== undefined && before !== identity) this.#takeOut(before, member);
-    return identity;
-  }
-
-  /** Adds a node, whose name must be new. */
-  addNode(member: string, labels: Labels): Identity {
-    const identity: OwnIdentity = {
-      namespace: undefined,
-      entry: undefined,
-      labels,
-      signature: "",
-      groups: new Set([...this.#nodeGroups.values()].filter(hasLabels(labels)).map(({ group }) => group.key)),
-      members: new Set([member]),
-    };
-    for (const key of identity.groups) this.#nodeGroups.get(key)?.identities.add(identity);
-    this.#members.set(member, identity);
-    this.#nodes.add(identity);
     return identity;
   }
 
@@ -184,15 +166,14 @@ export class GroupIndex {
    * @returns how many entered; undefined if that would be more, and then none did, and no new group is followed
    */
   activate(groups: readonly (PodGroup | NodeGroup)[], most = Number.POSITIVE_INFINITY): number | undefined {
-    const added = new Map<Scope, LabelIndex<ActivePodGroup>>();
-    const unknown = groups.filter(({ key }) => !this.#podGroups.has(key));
-    const actives: ActivePodGroup[] = [];
-    for (const group of groups) if (group.type === "nodes") this.#activateNodes(group);
-    const pods = groups.filter((group) => group.type === "pods");
-    for (const [group, scope] of this.#scopesOf(pods)) {
-      const known = this.#podGroups.get(group.key);
-      const active = known ?? { group, scope, identities: new Set(), isComplete: false };
-      this.#podGroups.set(group.key, active);
+    const added = new Map<Scope, LabelIndex<ActiveGroup>>();
+    const unknown = groups.filter(({ key }) => !this.#groups.has(key));
+    const actives: ActiveGroup[] = [];
+    for (const [group, scope] of this.#scopesOf(groups)) {
+      const { key } = group;
+      const selector = group.type === "nodes" ? group.selector : group.podSelector;
+      const active = this.#groups.get(key) ?? { key, selector, scope, identities: new Set(), isComplete: false };
+      this.#groups.set(key, active);
       actives.push(active);
       // Nearly always all groups of a scope are new, and one index suffices.
       const own = added.get(scope) ?? (scope.groups.isEmpty ? scope.groups : groupIndex());
@@ -208,13 +189,12 @@ export class GroupIndex {
 
   /** Stops following a group. */
   deactivate({ key }: PodGroup | NodeGroup): void {
-    const pods = this.#podGroups.get(key);
-    for (const identity of (pods ?? this.#nodeGroups.get(key))?.identities ?? []) identity.groups.delete(key);
-    this.#podGroups.delete(key);
-    this.#nodeGroups.delete(key);
-    if (pods === undefined) return;
-    const { scope } = pods;
-    scope.groups.delete(pods);
+    const active = this.#groups.get(key);
+    if (active === undefined) return;
+    for (const identity of active.identities) identity.groups.delete(key);
+    this.#groups.delete(key);
+    const { scope } = active;
+    scope.groups.delete(active);
     if (!scope.groups.isEmpty) return;
     this.#scopes.delete(scope.key);
     for (const entry of scope.namespaces) entry.scopes.delete(scope);
@@ -222,37 +202,32 @@ export class GroupIndex {
 
   /** The identities in an active group. */
   identitiesOf(key: string): ReadonlySet<Identity> {
-    return this.#podGroups.get(key)?.identities ?? this.#nodeGroups.get(key)?.identities ?? NO_IDENTITIES;
+    return this.#groups.get(key)?.identities ?? NO_IDENTITIES;
   }
 
-  /** The identities of all pods. */
-  *podIdentities(): Iterable<Identity> {
+  /** All identities. */
+  *identities(): Iterable<Identity> {
     for (const { identities } of this.#namespaces.values()) yield* identities.values();
-  }
-
-  /** The identities in a group of pods that is followed. */
-  podsIn(key: string): ReadonlySet<Identity> {
-    return this.#podGroups.get(key)?.identities ?? NO_IDENTITIES;
   }
 
   /** Whether a group is followed and has all identities that it selects. */
   isComplete(key: string): boolean {
-    return this.#podGroups.get(key)?.isComplete ?? this.#nodeGroups.has(key);
+    return this.#groups.get(key)?.isComplete === true;
   }
 
   /** @returns whether the identity is in the group now */
-  #enter(active: ActivePodGroup, identity: OwnIdentity): boolean {
+  #enter(active: ActiveGroup, identity: OwnIdentity): boolean {
     if (!selects(active, identity)) return false;
-    if (this.room.enters(active.group.key)) put(active, identity);
+    if (this.room.enters(active.key)) put(active, identity);
     else active.isComplete = false;
     return active.identities.has(identity);
   }
 
   /** @returns whether the identity was in the group before */
-  #leave({ group, identities }: ActivePodGroup, identity: OwnIdentity): boolean {
-    identity.groups.delete(group.key);
+  #leave({ key, identities }: ActiveGroup, identity: OwnIdentity): boolean {
+    identity.groups.delete(key);
     if (!identities.delete(identity)) return false;
-    this.room.left(group.key);
+    this.room.left(key);
     return true;
   }
 
@@ -260,28 +235,20 @@ export class GroupIndex {
     identity.members.delete(member);
     if (identity.members.size > 0) return;
     for (const key of identity.groups) {
-      const active = this.#podGroups.get(key);
+      const active = this.#groups.get(key);
       if (active !== undefined) this.#leave(active, identity);
-      this.#nodeGroups.get(key)?.identities.delete(identity);
     }
-    this.#nodes.delete(identity);
-    identity.entry?.identities.delete(identity.signature);
-    if (identity.entry !== undefined) this.#forgetEmpty(identity.entry);
-  }
-
-  #activateNodes(group: NodeGroup): void {
-    const members = [...this.#nodes].filter(({ labels }) => isSelected(group.selector, labels));
-    const active: ActiveNodeGroup = { group, identities: new Set(members) };
-    this.#nodeGroups.set(group.key, active);
-    for (const identity of active.identities) identity.groups.add(group.key);
+    identity.entry.identities.delete(identity.signature);
+    this.#forgetEmpty(identity.entry);
   }
 
   /** Returns the scope of each group, with the namespaces of new scopes. */
-  #scopesOf(groups: readonly PodGroup[]): ReadonlyMap<PodGroup, Scope> {
-    const scopes = new Map<PodGroup, Scope>();
+  #scopesOf(groups: readonly (PodGroup | NodeGroup)[]): ReadonlyMap<PodGroup | NodeGroup, Scope> {
+    const scopes = new Map<PodGroup | NodeGroup, Scope>();
     const added = new LabelIndex<Scope>(({ selector }) => selector);
     for (const group of groups) {
-      const { namespace, namespaceSelector: selector } = group;
+      const ofNodes = { namespace: NODES, namespaceSelector: undefined };
+      const { namespace, namespaceSelector: selector } = group.type === "nodes" ? ofNodes : group;
       const key = selector === undefined ? `name ${namespace}` : `selector ${JSON.stringify(selector)}`;
       const scope = this.#scopes.get(key) ?? { key, namespace, selector, namespaces: new Set(), groups: groupIndex() };
       scopes.set(group, scope);
@@ -324,12 +291,8 @@ export class GroupIndex {
 
 const NO_IDENTITIES: ReadonlySet<Identity> = new Set();
 
-function groupIndex(): LabelIndex<ActivePodGroup> {
-  return new LabelIndex(({ group }) => group.podSelector);
-}
-
-function hasLabels(labels: Labels): (active: ActiveNodeGroup) => boolean {
-  return ({ group }) => isSelected(group.selector, labels);
+function groupIndex(): LabelIndex<ActiveGroup> {
+  return new LabelIndex(({ selector }) => selector);
 }
 
 /** Returns the labels as a string. They are sorted by key, and neither a key nor a value contains a line end. */
@@ -341,7 +304,7 @@ function signatureOf(labels: Labels): string {
 }
 
 function covers({ selector, namespace }: Scope, { name, labels }: NamespaceEntry): boolean {
-  return selector === undefined ? namespace === name : isSelected(selector, labels);
+  return selector === undefined ? namespace === name : name !== NODES && isSelected(selector, labels);
 }
 
 function join(scope: Scope, entry: NamespaceEntry): void {
@@ -359,14 +322,14 @@ function part(scope: Scope, entry: NamespaceEntry): void {
  *
  * @returns how many; undefined when that would be more than `most`
  */
-function enterAll(added: ReadonlyMap<Scope, LabelIndex<ActivePodGroup>>, most: number): number | undefined {
-  const entering: { readonly identity: OwnIdentity; readonly into: readonly ActivePodGroup[] }[] = [];
+function enterAll(added: ReadonlyMap<Scope, LabelIndex<ActiveGroup>>, most: number): number | undefined {
+  const entering: { readonly identity: OwnIdentity; readonly into: readonly ActiveGroup[] }[] = [];
   let entered = 0;
   // A check that finds nothing costs time, but no memory.
   let checks = 4 * most;
   for (const [scope, own] of added) {
     for (const identity of [...scope.namespaces].flatMap(({ identities }) => [...identities.values()])) {
-      const into: ActivePodGroup[] = [];
+      const into: ActiveGroup[] = [];
       for (const active of own.candidates(identity.labels)) {
         if (!active.identities.has(identity) && selects(active, identity)) into.push(active);
         if (entered + into.length > most || --checks < 0) return undefined;
@@ -379,11 +342,11 @@ function enterAll(added: ReadonlyMap<Scope, LabelIndex<ActivePodGroup>>, most: n
   return entered;
 }
 
-function selects({ group }: ActivePodGroup, { labels }: OwnIdentity): boolean {
-  return group.podSelector === undefined || isSelected(group.podSelector, labels);
+function selects({ selector }: ActiveGroup, { labels }: OwnIdentity): boolean {
+  return selector === undefined || isSelected(selector, labels);
 }
 
-function put({ group, identities }: ActivePodGroup, identity: OwnIdentity): void {
+function put({ key, identities }: ActiveGroup, identity: OwnIdentity): void {
   identities.add(identity);
-  identity.groups.add(group.key);
+  identity.groups.add(key);
 }

@@ -38,7 +38,7 @@ export class MemberIndex {
     const selectable = pod !== undefined && isMember(pod) ? pod : undefined;
     if (selectable === undefined) this.groups.remove(member);
     else if (this.groups.identityOf(member) === undefined || !isSameLabels(before?.labels, selectable.labels)) {
-      this.groups.addPod(member, selectable.namespace, selectable.labels);
+      this.groups.add(member, selectable.namespace, selectable.labels);
     }
     return this.#withSharers([...this.#owners.replace(member, pod && claimOf(pod, member)), member]);
   }
@@ -46,8 +46,8 @@ export class MemberIndex {
   /** Like {@link setPod}, for a node. */
   setNode(name: string, node: Node | undefined): ReadonlySet<string> {
     const member = nodeMember(name);
-    this.groups.remove(member);
-    if (node !== undefined) this.groups.addNode(member, node.labels);
+    if (node === undefined) this.groups.remove(member);
+    else this.groups.add(member, undefined, node.labels);
     const addresses = node && addressesOfNode(node);
     const claim = addresses && { owner: member, right: AddressRight.node, addresses };
     return this.#withSharers([...this.#owners.replace(member, claim), member]);
@@ -135,7 +135,7 @@ export class MemberIndex {
     this.groups.remove(member);
     if (wanted === undefined) return;
     this.#kept.set(member, wanted);
-    this.groups.addPod(member, wanted.namespace, wanted.labels);
+    this.groups.add(member, wanted.namespace, wanted.labels);
   }
 
   #podOf(member: string): Pod | undefined {

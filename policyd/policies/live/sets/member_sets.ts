@@ -272,7 +272,7 @@ export class MemberSets {
   #membersOf(sets: readonly ActiveSet[]): ReadonlySet<string> {
     const members = new Set<string>();
     const isOfEveryPod = sets.some(({ ofNames }) => ofNames.size > 0);
-    for (const identity of isOfEveryPod ? this.#groups.podIdentities() : []) {
+    for (const identity of isOfEveryPod ? this.#groups.identities() : []) {
       for (const member of identity.members) members.add(member);
     }
     for (const identity of this.#identitiesOf(sets)) for (const member of identity.members) members.add(member);
@@ -300,7 +300,7 @@ export class MemberSets {
       if (this.#groups.isComplete(group.key)) continue;
       added.push(group);
       if (users.payer === active) continue;
-      const { size } = this.#groups.podsIn(group.key);
+      const { size } = this.#groups.identitiesOf(group.key);
       others.push([users, size]);
       taken += size;
     }
@@ -323,7 +323,7 @@ export class MemberSets {
   #enters(key: string): boolean {
     const users = this.#users.get(key);
     if (users === undefined) return true;
-    const { size } = this.#groups.podsIn(key);
+    const { size } = this.#groups.identitiesOf(key);
     const growthOf = (active: ActiveSet): number => (active === users.payer ? 1 : size + 1);
     const payer = [users.payer, ...users.sets].find((active) => this.room.hasRoom(active, 0, growthOf(active)));
     if (payer === undefined) {
@@ -337,7 +337,7 @@ export class MemberSets {
 
   /** Counts the identities that a group selects for another set, whether that has room or not. */
   #setPayer(key: string, users: Users, payer: ActiveSet | undefined): void {
-    const { size } = this.#groups.podsIn(key);
+    const { size } = this.#groups.identitiesOf(key);
     this.room.change(users.payer, 0, -size);
     if (payer === undefined) return;
     this.room.change(payer, 0, size);

@@ -154,7 +154,7 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
 
   it("POL-93 SHARE-08: selectors that select more than they may, or are checked too often, are not followed at all", () => {
     const index = new GroupIndex();
-    const pods = Array.from({ length: 100 }, (_, pod) => index.addPod(`pod${pod}`, "a", { pod: String(pod) }));
+    const pods = Array.from({ length: 100 }, (_, pod) => index.add(`pod${pod}`, "a", { pod: String(pod) }));
     const groups = (operator: "DoesNotExist" | "Exists"): readonly PodGroup[] =>
       Array.from({ length: 10 }, (_, group) => {
         const podSelector = { matchLabels: {}, matchExpressions: [{ key: `k${group}`, operator, values: [] }] };
@@ -321,7 +321,7 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     const [held] = collector.memberSets();
     assert.ok(held !== undefined);
     const settle = (pod: string, address: string): void => {
-      const identity = groups.addPod(pod, "a", {});
+      const identity = groups.add(pod, "a", {});
       sets.settle(pod, { identity, addresses: [parseAddress(address)], ports: [], shared: new Map() });
     };
     sets.hold(held, "a");
