@@ -189,6 +189,22 @@ describe("policyd/policies: enforcement", () => {
     assert.equal(stops, 1);
   });
 
+  for (const [tick, isWorkedOut] of [
+    [1000, false],
+    [0, true],
+  ] as const) {
+    it(`POL-81: verdicts are ahead of the rules in force while a change is ${isWorkedOut ? "not written" : "computed"} yet`, () => {
+      const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(tick) });
+      node.apply({ type: "attached", attachment: A });
+      node.settle();
+      assert.equal(node.component.isSettled, true);
+      node.apply({ type: "objects", changes: [set(DENY), set(pod("a"))] });
+      assert.deepEqual([node.component.isWorkedOut, node.component.isSettled], [isWorkedOut, false]);
+      node.settle();
+      assert.equal(node.component.isSettled, true);
+    });
+  }
+
   it("the view knows the pods of a profile and the owner of an address", () => {
     const { node } = begun();
     node.change(set(DENY), set(pod("a")), set(pod("b")), set(pod("c", { ip: "10.244.2.7" })));
