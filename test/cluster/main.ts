@@ -98,12 +98,6 @@ function theCluster(): RunningCluster {
   return cluster;
 }
 
-const nodes = new Option("--nodes <number>", "how many nodes").default(2).argParser(Number);
-const first = new Option("--first <family>", "the family of a node's first address").choices(["4", "6"]).default("4");
-const containerd = new Option("--containerd <major>", "containerd's major version: 1 is Debian's, 2 is built")
-  .choices(["1", "2"])
-  .default("1");
-
 const program = new Command("npm run test:cluster --")
   .enablePositionalOptions()
   .description("runs upstream's suites against a real cluster, whose nodes are namespaces of this machine")
@@ -122,22 +116,23 @@ const program = new Command("npm run test:cluster --")
     process.exitCode = checkMachine(say) && isAsExpected ? 0 : 1;
   });
 
-program
-  .command("up")
-  .description("makes a cluster with the add-on and leaves it running")
-  .addOption(nodes)
-  .addOption(first)
-  .option("--single-stack", "only the first family")
-  .addOption(containerd)
-  .action(up);
+/** Adds a command with the options of a cluster's settings. */
+function withCluster(name: string, description: string): Command {
+  return program
+    .command(name)
+    .description(description)
+    .addOption(new Option("--nodes <number>", "how many nodes").default(2).argParser(Number))
+    .addOption(new Option("--first <family>", "the family of a node's first address").choices(["4", "6"]).default("4"))
+    .option("--single-stack", "only the first family")
+    .addOption(new Option("--containerd <major>", "1 is Debian's, 2 is built").choices(["1", "2"]).default("1"));
+}
 
-program
-  .command("daily-life")
-  .description("counts the connections that fail while pods, daemons, runtimes, nodes and builds are replaced")
-  .addOption(nodes)
-  .addOption(first)
-  .option("--single-stack", "only the first family")
-  .addOption(containerd)
+withCluster("up", "makes a cluster with the add-on and leaves it running").action(up);
+
+withCluster(
+  "daily-life",
+  "counts the connections that fail while pods, daemons, runtimes, nodes and builds are replaced",
+)
   .option("--step <expression>", "only the steps whose names match")
   .option("--revision <revision>", "upgrade to this revision of the repository, not to this one with another schema")
   .action(async ({ step, revision, ...options }: UpOptions & { step?: string; revision?: string }) => {

@@ -1,9 +1,12 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { stringify } from "yaml";
 import { installAddOn } from "../addon.ts";
 import type { Materials } from "../cluster.ts";
+import { PROJECT, STATE } from "../place.ts";
 import type { Settings } from "../settings.ts";
 import type { RunningCluster } from "../state.ts";
 import type { Suite } from "../suites/suites.ts";
-import { writeKustomization } from "./kustomization.ts";
 import { startKubeProxies } from "./kube_proxy.ts";
 import { checkOwnNodeStatus, makeNetworkUnavailable } from "./own_node_status.ts";
 
@@ -81,4 +84,28 @@ async function install(
   await prepare?.(cluster, materials);
   installAddOn(cluster, materials, say, writeKustomization(manifests));
   await check?.(cluster, materials);
+}
+
+/**
+ * Writes a kustomization for the cluster, which combines manifests as manifests/README.md says.
+ *
+ * @param manifests directories below manifests/: the overlay or base, then components
+ * @returns its directory
+ */
+function writeKustomization([base, ...components]: readonly [string, ...(readonly string[])]): string {
+  if (components.length === 0) return path.join(PROJECT, "manifests", base);
+  const directory = path.join(STATE, "kustomization");
+  mkdirSync(directory, { recursive: true });
+  // kustomize does not accept absolute paths.
+  const place = (name: string): string => path.relative(directory, path.join(PROJECT, "manifests", name));
+  writeFileSync(
+    path.join(directory, "kustomization.yaml"),
+    stringify({
+      apiVersion: "kustomize.config.k8s.io/v1beta1",
+      kind: "Kustomization",
+      resources: [place(base)],
+      components: components.map(place),
+    }),
+  );
+  return directory;
 }
