@@ -13,7 +13,7 @@ import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts
 import type { ClusterView } from "./cluster_view.ts";
 import { dropFields, reasonIn } from "./policy_drop_line.ts";
 import { type LoggedFlow, loggedFlow } from "./logged_flow.ts";
-import { DROP_LOG_LIMITS, FlowLimiter, type Paced } from "./flow_limiter.ts";
+import { EXPLAINED, FlowLimiter } from "./flow_limiter.ts";
 
 export interface DropLogParts {
   /** The nflog group of the rules' log statements. */
@@ -55,10 +55,10 @@ const MESSAGES = {
 export class DropLog implements PolicyFollower {
   readonly #parts: DropLogParts;
   readonly #subscription: RenewedSubscription;
-  readonly #pace = new FlowLimiter(DROP_LOG_LIMITS);
+  readonly #pace = new FlowLimiter();
   readonly #counts = { explained: 0, repeated: 0, "too many": 0, "not ours": 0, overruns: 0 };
   /** By the namespace of the sender: one that is denied in a loop takes no line from other tenants. */
-  readonly #waiting = new FairQueue<LoggedFlow>(DROP_LOG_LIMITS.rate.burst);
+  readonly #waiting = new FairQueue<LoggedFlow>(EXPLAINED.burst);
   readonly #lines: ControlLoop;
   #omittedLine: Cancel | undefined;
 
@@ -122,8 +122,7 @@ export class DropLog implements PolicyFollower {
 
   #queue(flow: LoggedFlow): void {
     const { clock } = this.#parts;
-    const paced: Paced = this.#pace.take(flowKey(flow), [flow.source, flow.destination], clock.now());
-    if (paced === "repeated") {
+    if (!this.#pace.take(flowKey(flow), [flow.source, flow.destination], clock.now())) {
       this.#counts.repeated++;
       this.#parts.observer?.denied(flow, undefined);
       return;
