@@ -4,7 +4,6 @@ import { namespaceOf } from "../../../objects/namespace_of.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { ClusterNetworkPolicy, NetworkPolicy, ObjectChange } from "../../../objects/model.ts";
 import { subjectSelects } from "../compile/peer_groups.ts";
-import type { ProfilesByDirection } from "../compile/profile.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import { DistinctQueue } from "../../lib/fair_queue.ts";
 import type { Slices } from "../../lib/sliced_work.ts";
@@ -359,8 +358,6 @@ export class LivePolicies {
   }
 
   #beginDeciding(local: OwnPod, priority: Priority): void {
-    const decided = local.type === "attached" ? this.#decidedAhead(local) : undefined;
-    if (decided !== undefined) return this.#want(local, decided, priority);
     // An urgent pod interrupts the work on another, which is restarted later: its compiled policies are retained.
     if (this.#deciding !== undefined) this.#decideLater(this.#deciding.local);
     this.#deciding = { local, priority, work: this.#policies.ahead(local) };
@@ -380,20 +377,10 @@ export class LivePolicies {
 
   #decide(local: OwnPod, priority: Priority): void {
     const profiles = this.#policies.profilesOf(local);
-    if (profiles !== undefined) return this.#want(local, profiles, priority);
-    this.#verdicts.close(local);
-    this.#expectAgain(local);
-  }
-
-  /** Returns the profiles computed while the pod's ADD was expected; undefined if they may have changed. */
-  #decidedAhead(local: LocalPod): ProfilesByDirection | undefined {
-    const expected = this.#expected.of(local);
-    if (expected?.wanted === undefined || this.#toDecide.has(expected)) return undefined;
-    if (this.#deciding?.local === expected) return undefined;
-    return { egress: expected.wanted.egress?.profile, ingress: expected.wanted.ingress?.profile };
-  }
-
-  #want(local: OwnPod, profiles: ProfilesByDirection, priority: Priority): void {
+    if (profiles === undefined) {
+      this.#verdicts.close(local);
+      return this.#expectAgain(local);
+    }
     this.#verdicts.want(local, profiles, (members) => this.#settleAll(members, priority));
     this.#toSwitch.add(local, priority);
   }

@@ -24,10 +24,6 @@ export class WorkQueue<T> {
     } else if (!this.#urgent.has(item)) this.#usual.add(this.#groupOf(item), item);
   }
 
-  has(item: T): boolean {
-    return this.#urgent.has(item) || this.#usual.has(this.#groupOf(item), item);
-  }
-
   delete(item: T): void {
     this.#urgent.delete(item);
     this.#usual.delete(this.#groupOf(item), item);

@@ -52,12 +52,6 @@ export class ExpectedPods {
     return { changed: known };
   }
 
-  /** Returns the expected pod of the same Pod, unless the attached one retains policies from an earlier life. */
-  of({ podKey, pod, life }: LocalPod): ExpectedPod | undefined {
-    const expected = podKey === undefined ? undefined : this.#pods.get(podKey);
-    return expected?.pod === pod && life?.isUnknown === false && life.retained.size === 0 ? expected : undefined;
-  }
-
   values(): Iterable<ExpectedPod> {
     return this.#pods.values();
   }
