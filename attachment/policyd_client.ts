@@ -73,9 +73,8 @@ export function askPolicyd(
   socketPath: string,
   request: PolicydRequest,
   milliseconds: number,
-  waiting: Waiting = realWaiting,
 ): PolicydAnswer {
-  return answerOf(callPolicyd(syscalls, socketPath, request, milliseconds, waiting).wait());
+  return answerOf(callPolicyd(syscalls, socketPath, request, milliseconds, realWaiting).wait());
 }
 
 function receiveMessage(stream: UnixStream, socketPath: string): string {

@@ -18,12 +18,8 @@ export type Release = () => void;
  * @throws DrawbridgeError ERR_STORE when the file cannot be created or is not a regular one, SyscallError when it
  *   cannot be locked
  */
-export function acquireFileLock(
-  syscalls: Syscalls & FileReadCalls,
-  path: string,
-  milliseconds: number = LONGEST_WAIT,
-): Release {
-  return lockFile(syscalls, openLock(syscalls, path), path, milliseconds);
+export function acquireFileLock(syscalls: Syscalls & FileReadCalls, path: string): Release {
+  return lockFile(syscalls, openLock(syscalls, path), path);
 }
 
 /**

@@ -2,7 +2,7 @@ import { Errno } from "./syscall/errno.ts";
 import type { ProgramCalls, ProgramState } from "./syscall/program_calls.ts";
 import { isReady, pollEntries } from "./syscall/poll_calls.ts";
 import { check, SyscallError } from "./syscall/syscalls.ts";
-import { realWaiting, type Waiting } from "./waiting.ts";
+import { realWaiting } from "./waiting.ts";
 
 /** A call of another program. */
 export interface Program {
@@ -47,11 +47,11 @@ const decoder = new TextDecoder();
  *
  * @throws SyscallError when it cannot be started ("ENOENT", "EACCES", "ENOEXEC")
  */
-export function runProgram(calls: ProgramCalls, program: Program, waiting: Waiting = realWaiting): ProgramEnd {
-  const deadline = waiting.now() + program.milliseconds;
+export function runProgram(calls: ProgramCalls, program: Program): ProgramEnd {
+  const deadline = realWaiting.now() + program.milliseconds;
   const { pid, output } = start(calls, program);
   try {
-    return follow(calls, { pid, output, deadline, longest: program.longestOutput }, waiting);
+    return follow(calls, { pid, output, deadline, longest: program.longestOutput });
   } finally {
     calls.close(output);
   }
@@ -98,12 +98,12 @@ interface Started {
 
 /** A running program. */
 interface Running extends Started {
-  /** In the time of `waiting.now()`. */
+  /** In the time of `realWaiting.now()`. */
   readonly deadline: number;
   readonly longest: number;
 }
 
-function follow(calls: ProgramCalls, running: Running, waiting: Waiting): ProgramEnd {
+function follow(calls: ProgramCalls, running: Running): ProgramEnd {
   const { pid, output, deadline, longest } = running;
   const chunks: Uint8Array[] = [];
   const buffer = new Uint8Array(CHUNK);
@@ -124,10 +124,10 @@ function follow(calls: ProgramCalls, running: Running, waiting: Waiting): Progra
     return length > longest;
   };
   for (;;) {
-    const left = deadline - waiting.now();
-    if (left <= 0) return kill(calls, pid, { kind: "too slow" }, waiting);
-    if (!isOpen) waiting.pause(PAUSE);
-    if (drain(Math.min(LONGEST_POLL, Math.ceil(left)))) return kill(calls, pid, { kind: "too long" }, waiting);
+    const left = deadline - realWaiting.now();
+    if (left <= 0) return kill(calls, pid, { kind: "too slow" });
+    if (!isOpen) realWaiting.pause(PAUSE);
+    if (drain(Math.min(LONGEST_POLL, Math.ceil(left)))) return kill(calls, pid, { kind: "too long" });
     const state = stateOf(calls, pid);
     if (state.kind === "running") continue;
     // The program may have written right before its end.
@@ -146,9 +146,9 @@ function stateOf(calls: ProgramCalls, pid: number): ProgramState | { readonly ki
 /** The longest wait for a killed program to end, so that it holds nothing of ours any more; in milliseconds. */
 const LONGEST_DEATH = 1000;
 
-function kill(calls: ProgramCalls, pid: number, end: ProgramEnd, waiting: Waiting): ProgramEnd {
+function kill(calls: ProgramCalls, pid: number, end: ProgramEnd): ProgramEnd {
   calls.killGroup(pid);
-  for (const limit = waiting.now() + LONGEST_DEATH; waiting.now() < limit; waiting.pause(PAUSE)) {
+  for (const limit = realWaiting.now() + LONGEST_DEATH; realWaiting.now() < limit; realWaiting.pause(PAUSE)) {
     if (stateOf(calls, pid).kind !== "running") break;
   }
   return end;

@@ -5,7 +5,7 @@ import { askPolicyd } from "../../attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
-import { realWaiting, type Waiting } from "../../kernel/waiting.ts";
+import { realWaiting } from "../../kernel/waiting.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { RegistrationAccess } from "../configuration/policyd_access.ts";
 import type { Attachment } from "../environment.ts";
@@ -113,25 +113,24 @@ function daemonDifferences(
   node: PluginMachine,
   access: RegistrationAccess,
   record: AttachmentRecord,
-  waiting: Waiting = realWaiting,
 ): readonly string[] {
   const rules = node.nodeRules();
   const read = (): readonly string[] => rules.readRules(node, (tables) => rules.daemonRuleDifferences(tables, record));
   let found = read();
   if (found.length === 0) return found;
-  if (!isDaemonReady(node, access, waiting) && access.onUnavailable === "closed") return [];
-  const deadline = waiting.now() + REPAIR_TIME;
-  while (found.length > 0 && waiting.now() < deadline) {
-    waiting.pause(PAUSE);
+  if (!isDaemonReady(node, access) && access.onUnavailable === "closed") return [];
+  const deadline = realWaiting.now() + REPAIR_TIME;
+  while (found.length > 0 && realWaiting.now() < deadline) {
+    realWaiting.pause(PAUSE);
     found = read();
   }
   return found;
 }
 
 /** Whether the daemon answers and has read all objects, so that it has put every pod it knows in force. */
-function isDaemonReady(node: PluginMachine, { socket }: RegistrationAccess, waiting: Waiting): boolean {
+function isDaemonReady(node: PluginMachine, { socket }: RegistrationAccess): boolean {
   try {
-    const answer = askPolicyd(node.syscalls, socket, { type: "status" }, REPAIR_TIME, waiting);
+    const answer = askPolicyd(node.syscalls, socket, { type: "status" }, REPAIR_TIME);
     return answer.type === "status" && answer.status.isSynced;
   } catch (error) {
     if (error instanceof DrawbridgeError) return false;

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { symlinkSync } from "node:fs";
 import path from "node:path";
 import { acquireFileLock } from "../../../kernel/file_lock.ts";
@@ -63,6 +64,20 @@ describe("kernel/file_lock", () => {
     }
     const syscalls = new LockCalls();
     assert.throws(() => acquireFileLock(syscalls.calls, directory()), { code: "ERR_STORE", message: /EISDIR/ });
+  });
+
+  it("another process has the lock only when it is released, and is waited for until then", async () => {
+    const isFree = (): boolean => spawnSync("flock", ["--nonblock", lock, "true"]).status === 0;
+    const release = acquireFileLock(nodeSyscalls(), lock);
+    assert.equal(isFree(), false);
+    release();
+    assert.equal(isFree(), true);
+    const holder = spawn("flock", ["--no-fork", lock, "sh", "-c", "echo held; exec sleep 0.2"]);
+    await once(holder.stdout, "data");
+    const start = performance.now();
+    acquireFileLock(nodeSyscalls(), lock)();
+    const waited = performance.now() - start;
+    assert.ok(waited > 100 && waited < 2000, `${waited} ms`);
   });
 
   it("any other errno of flock is thrown at once, and the file is closed", () => {
