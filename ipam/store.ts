@@ -83,13 +83,18 @@ export class AddressStore {
     duplicates: DuplicateCheck = "scan",
     isForeign: (address: Address) => boolean = () => false,
   ): readonly Allocation[] {
-    expectOwner(owner);
     const plan = assignRequested(sets, requested);
-    this.#files.makeDirectory(this.#directory, 0o755);
-    this.#files.makeDirectory(this.#scratch, 0o700);
+    this.#prepare(owner);
     return this.#lockedWhole(() => {
       if (duplicates === "scan") this.#refuseDuplicates(sets, plan, owner);
-      return this.#claimAll(sets, { plan, isForeign }, owner);
+      return this.#claimed(owner, "claim", (claim, claimed) =>
+        sets.map((set, index) => {
+          const address = this.#claimFrom(set, index, { plan, isForeign }, claim);
+          claimed.push(address);
+          this.#writeLastReserved(index, address);
+          return allocationOf(set, index, address);
+        }),
+      );
     });
   }
 
@@ -99,27 +104,17 @@ export class AddressStore {
    * @throws DrawbridgeError ERR_ADDRESS_UNAVAILABLE if one of them is held; ERR_STORE; ERR_LOCK_TIMEOUT
    */
   reserve(addresses: readonly Address[], owner: Owner): void {
-    expectOwner(owner);
-    this.#files.makeDirectory(this.#directory, 0o755);
-    this.#files.makeDirectory(this.#scratch, 0o700);
-    this.#lockedWhole(() => {
-      const claim = `${this.#scratch}/${this.#network}.claim`;
-      const claimed: Address[] = [];
-      try {
-        this.#createFresh(claim, contentOf(owner));
+    this.#prepare(owner);
+    this.#lockedWhole(() =>
+      this.#claimed(owner, "claim", (claim, claimed) => {
         for (const address of addresses) {
           if (!this.#files.link(claim, this.#path(address))) throw this.#heldByOther(address);
           claimed.push(address);
         }
         const [first] = addresses;
         if (first !== undefined) this.#writeLastReserved(0, first);
-      } catch (error) {
-        for (const address of claimed) this.#tryUnlink(this.#path(address));
-        throw error;
-      } finally {
-        this.#tryUnlink(claim);
-      }
-    });
+      }),
+    );
   }
 
   /**
@@ -131,16 +126,18 @@ export class AddressStore {
    * @throws DrawbridgeError ERR_STORE
    */
   restore({ owner, addresses }: Holding, scratch: "claim" | "kept"): number {
+    this.#prepare(owner);
+    return this.#claimed(
+      owner,
+      scratch,
+      (claim) => addresses.filter((address) => this.#files.link(claim, this.#path(address))).length,
+    );
+  }
+
+  #prepare(owner: Owner): void {
     expectOwner(owner);
     this.#files.makeDirectory(this.#directory, 0o755);
     this.#files.makeDirectory(this.#scratch, 0o700);
-    const claim = `${this.#scratch}/${this.#network}.${scratch}`;
-    try {
-      this.#createFresh(claim, contentOf(owner));
-      return addresses.filter((address) => this.#files.link(claim, this.#path(address))).length;
-    } finally {
-      this.#tryUnlink(claim);
-    }
   }
 
   #heldByOther(address: Address): DrawbridgeError {
@@ -227,17 +224,13 @@ export class AddressStore {
     return addresses.sort(compareAddresses).map((address) => parseReservation(address, this.#content(address)));
   }
 
-  #claimAll(sets: readonly RangeSet[], wishes: Wishes, owner: Owner): readonly Allocation[] {
-    const claim = `${this.#scratch}/${this.#network}.claim`;
+  /** Lets an action link a claim to addresses; if it fails, those that it calls claimed are free again. */
+  #claimed<T>(owner: Owner, scratch: "claim" | "kept", take: (claim: string, claimed: Address[]) => T): T {
+    const claim = `${this.#scratch}/${this.#network}.${scratch}`;
     const claimed: Address[] = [];
     try {
       this.#createFresh(claim, contentOf(owner));
-      return sets.map((set, index) => {
-        const address = this.#claimFrom(set, index, wishes, claim);
-        claimed.push(address);
-        this.#writeLastReserved(index, address);
-        return allocationOf(set, index, address);
-      });
+      return take(claim, claimed);
     } catch (error) {
       for (const address of claimed) this.#tryUnlink(this.#path(address));
       throw error;

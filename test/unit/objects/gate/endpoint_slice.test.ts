@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { accepted, manifest } from "./objects.ts";
 
 /** The endpoints that a slice with one endpoint ends up with, and the problems without the object's name. */
@@ -28,24 +27,6 @@ describe("objects/gate: an endpoint of a slice", () => {
       assert.equal(found.problems.length, 1);
       assert.match(found.problems[0] ?? "", message);
     }
-  });
-
-  it("EPS-02: an endpoint's zone is not read, since hints say for which zones the endpoint is", () => {
-    const { endpoints, problems } = judged({ ...PLAIN, zone: "rack 7" });
-    assert.deepEqual([endpoints, problems], [judged(PLAIN).endpoints, []]);
-    const found = judged({ ...PLAIN, zone: "zone-a", hints: { forZones: [{ name: "zone-b" }] } });
-    assert.deepEqual(found.endpoints, [
-      {
-        address: parseAddress("10.1.1.1"),
-        isReady: true,
-        isServing: true,
-        isTerminating: false,
-        nodeName: undefined,
-        zoneHints: ["zone-b"],
-        nodeHints: undefined,
-        podKey: undefined,
-      },
-    ]);
   });
 
   it("DAEMON-01 EPS-06: an endpoint with an invalid nodeName is omitted, as the node decides who is sent to it", () => {
