@@ -36,8 +36,7 @@ import {
   type Step,
   type Wiring,
 } from "../wiring/wiring.ts";
-import { allowIpv6, ensureNodeBridge } from "./bridge.ts";
-import { bypassBridge, leaveToBridge, type PortOnBridge } from "./bridge_bypass.ts";
+import { allowIpv6, bypassBridge, ensureNodeBridge, leaveToBridge, type PortOnBridge } from "./bridge.ts";
 import { forgetDevice } from "../wiring/delay_devices.ts";
 import { addressesOf, foreignAddresses, freshGateways, refuseOwnAddress } from "./bridge_addresses.ts";
 import { hostRoute } from "../wiring/host_route.ts";

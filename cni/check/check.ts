@@ -1,10 +1,10 @@
-import { withRouteSocket } from "../../kernel/route/socket.ts";
+import { findLink, openRouteSocket, withRouteSocket } from "../../kernel/route/socket.ts";
 import { type AttachmentRecord, readAttachment } from "../../attachment/attachment.ts";
 import { asksForNodeRules } from "../../attachment/node_rules_need.ts";
 import { askPolicyd } from "../../attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
-import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
+import { type Address, FAMILIES, formatAddress } from "../../kernel/ip/address.ts";
+import { insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
 import { realWaiting } from "../../kernel/waiting.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { RegistrationAccess } from "../configuration/policyd_access.ts";
@@ -13,8 +13,14 @@ import { CniError, CniErrorCode } from "../error.ts";
 import type { PluginMachine } from "../host.ts";
 import { unheldAddresses } from "../ipam_plugin.ts";
 import { nodeStateDifferences } from "../node_state/repair.ts";
-import { differences, observe } from "./comparison.ts";
-import { expectationOf } from "./expectation.ts";
+import { type Expectation, expectationOf, type ExpectedRoute, familyOfRoute } from "./expectation.ts";
+import { type Cidr, cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
+import { isLinkLocal } from "../../kernel/ip/special.ts";
+import { dumpAddresses, type InterfaceAddress, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import type { Link } from "../../kernel/route/link.ts";
+import { dumpRoutes, parseRouteOfAnyTable, type Route } from "../../kernel/route/route.ts";
+import { canForward } from "../wiring/wiring.ts";
+import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 
 /** The node's network namespace, which the calling thread is in, and the pod's. */
 interface BothNamespaces {
@@ -144,4 +150,162 @@ function broken({ containerId, ifname }: Attachment, found: readonly string[]): 
     found.join("; "),
     `${ifname} of container ${containerId} is not as ADD has left it: remove the sandbox, which a new one replaces`,
   );
+}
+
+/** An attachment as the kernel describes it. */
+export interface Observation {
+  readonly bridge: Link | undefined;
+  readonly bridgeAddresses: readonly Address[];
+  readonly host: Link | undefined;
+  readonly loopback: Link | undefined;
+  /** The pod's interface. */
+  readonly pod: Link | undefined;
+  readonly podAddresses: readonly InterfaceAddress[];
+  /** The routes of all routing tables in the pod's namespace. */
+  readonly podRoutes: readonly Route[];
+}
+
+/** Returns the differences from what ADD made, one message for each (B15). */
+export function differences(expected: Expectation, observed: Observation): readonly string[] {
+  return [
+    ...bridgeDifferences(expected, observed),
+    ...hostDifferences(expected, observed),
+    ...podDifferences(expected, observed),
+  ];
+}
+
+function bridgeDifferences(
+  { bridge: name, gateways }: Expectation,
+  { bridge, bridgeAddresses }: Observation,
+): string[] {
+  if (bridge === undefined) return [`bridge ${name} is missing`];
+  if (bridge.kind !== "bridge") return [`${name} is not a bridge (kind ${bridge.kind ?? "unknown"})`];
+  return [
+    ...(bridge.up ? [] : [`bridge ${name} is down`]),
+    ...gateways
+      // A link-local gateway need not exist: the pod's neighbour entry leads to the node
+      // (../delegation/ipam_answer.ts).
+      .filter((gateway) => !bridgeAddresses.includes(gateway) && !isLinkLocal(gateway))
+      .map((gateway) => `address ${formatAddress(gateway)}, the pod's gateway, is missing on bridge ${name}`),
+  ];
+}
+
+function hostDifferences(expected: Expectation, { bridge, host }: Observation): string[] {
+  const name = expected.hostInterface;
+  if (host === undefined) return [`host interface ${name} is missing`];
+  const isPort = bridge !== undefined && host.master === bridge.index;
+  const found: string[] = [];
+  if (!host.up) found.push(`host interface ${name} is down`);
+  if (host.mac !== expected.hostMac) found.push(macDiffers(`host interface ${name}`, host, expected.hostMac));
+  if (bridge !== undefined && !isPort) found.push(`host interface ${name} is not a port of bridge ${expected.bridge}`);
+  if (isPort && !canForward(host))
+    found.push(`bridge ${expected.bridge} takes no packets of ${name} (bridge link set dev ${name} state 3)`);
+  if (isPort && host.bridgePort !== undefined && host.bridgePort.hairpin !== expected.hairpin) {
+    found.push(
+      `hairpin mode of ${name} is ${onOrOff(!expected.hairpin)}; expected ${onOrOff(expected.hairpin)} by hairpinMode`,
+    );
+  }
+  return found;
+}
+
+function podDifferences(expected: Expectation, observed: Observation): string[] {
+  const { ifname, addresses, routes } = expected;
+  const { host, loopback, pod, podAddresses, podRoutes } = observed;
+  const found: string[] = [];
+  if (loopback?.up !== true) found.push("interface lo is down in the pod");
+  if (pod === undefined) return [...found, `interface ${ifname} is missing in the pod`];
+  if (!pod.up) found.push(`interface ${ifname} is down in the pod`);
+  if (host !== undefined && (pod.kind !== "veth" || pod.peer !== host.index)) {
+    found.push(`interface ${ifname} in the pod is not the peer of ${host.name}`);
+  }
+  if (pod.mac !== expected.podMac) found.push(macDiffers(`interface ${ifname} in the pod`, pod, expected.podMac));
+  return [
+    ...found,
+    ...addresses.flatMap((address) => addressDifference(ifname, address, podAddresses)),
+    ...routes.filter((route) => !podRoutes.some((one) => isRoute(route, one, pod.index))).map(routeMissing),
+  ];
+}
+
+function addressDifference(ifname: string, expected: Cidr, present: readonly InterfaceAddress[]): string[] {
+  const found = present.find(({ address }) => address.address === expected.address);
+  const text = formatAddress(expected.address);
+  if (found === undefined) return [`address ${text} is missing on interface ${ifname} in the pod`];
+  if (found.duplicateDetected)
+    return [`address ${text} in the pod is in use on another host: duplicate address detection failed`];
+  return found.tentative ? [`address ${text} in the pod does not answer yet: it is tentative`] : [];
+}
+
+/** Whether a found route is the expected one, in any table if none is named: a chained `sbr` moves routes. */
+function isRoute(expected: ExpectedRoute, found: Route, podIndex: number): boolean {
+  const { destination, gateway, table, priority, mayBeOthers } = expected;
+  const isDefault = destination.prefixLength === 0;
+  const isThere =
+    found.destination === undefined
+      ? isDefault && found.family === cidrFamily(destination)
+      : formatCidr(found.destination) === formatCidr(destination);
+  if (!isThere || (table !== undefined && table !== found.table)) return false;
+  if (found.outputInterface !== podIndex) return mayBeOthers;
+  return found.gateway === gateway && (priority === undefined || priority === 0 || priority === found.priority);
+}
+
+function routeMissing({ destination, gateway }: ExpectedRoute): string {
+  return `route ${formatCidr(destination)} by ${formatAddress(gateway)} is missing in the pod`;
+}
+
+function macDiffers(what: string, { mac }: Link, expected: string): string {
+  return `${what} has MAC address ${mac ?? "none"}; expected ${expected}`;
+}
+
+function onOrOff(value: boolean): string {
+  return value ? "on" : "off";
+}
+
+const LOOPBACK_INDEX = 1;
+
+/**
+ * Reads the state that CHECK compares from the kernel: about ten requests on two sockets.
+ *
+ * @param home the node's namespace, which the calling thread is in
+ * @throws NetlinkError, SyscallError when the kernel refuses
+ */
+export function observe(
+  node: PluginMachine,
+  { bridge: bridgeName, hostInterface, ifname, routes }: Expectation,
+  home: NetworkNamespace,
+  namespace: NetworkNamespace,
+): Observation {
+  const socket = openRouteSocket(node.syscalls);
+  try {
+    const bridge = findLink(socket, { name: bridgeName });
+    const bridgeAddresses = bridge === undefined ? [] : addressesOf(socket, bridge.index);
+    const host = findLink(socket, { name: hostInterface });
+    const podSocket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
+    try {
+      const pod = findLink(podSocket, { name: ifname });
+      const families = FAMILIES.filter((family) => routes.some((route) => familyOfRoute(route) === family));
+      return {
+        bridge,
+        bridgeAddresses: bridgeAddresses.map(({ address }) => address.address),
+        host,
+        loopback: findLink(podSocket, { index: LOOPBACK_INDEX }),
+        pod,
+        podAddresses: pod === undefined ? [] : addressesOf(podSocket, pod.index),
+        podRoutes: families
+          .flatMap((family) => podSocket.dump(dumpRoutes(family)))
+          .map(parseRouteOfAnyTable)
+          .filter((route) => route !== undefined),
+      };
+    } finally {
+      podSocket.close();
+    }
+  } finally {
+    socket.close();
+  }
+}
+
+function addressesOf(socket: NetlinkSocket, index: number): readonly InterfaceAddress[] {
+  return socket
+    .dump(dumpAddresses({ index }))
+    .map(parseInterfaceAddress)
+    .filter((found) => found !== undefined);
 }

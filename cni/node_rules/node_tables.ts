@@ -10,7 +10,7 @@ import { requestsOf } from "../../kernel/nftables/encode/change.ts";
 import { setLayout } from "../../kernel/nftables/encode/message.ts";
 import { commentText } from "../../kernel/nftables/model/identifier.ts";
 import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
-import { anyFlag, rule } from "../../kernel/nftables/model/statement.ts";
+import { anyFlag, counter, drop, inSet, not, rule, type Rule } from "../../kernel/nftables/model/statement.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import { unmasqueradedNetworks } from "../configuration/node_rules_configuration.ts";
 import {
@@ -22,9 +22,33 @@ import {
   hostPortSets,
 } from "./host_ports.ts";
 import { hideLocalhost, localhostAnswerChains, localhostOutput, showLocalhost } from "./localhost_ports.ts";
-import { macCheckElements, macCheckRules, macCheckSets } from "./mac_check.ts";
 import { masqueradeElements, masqueradeRules, masqueradeSets } from "./masquerade.ts";
 import type { SetElements } from "./set_elements.ts";
+import { concatenation } from "../../kernel/nftables/model/expression.ts";
+
+const checked: SetDefinition = { name: "checked", key: ["ifname"] };
+const senders: SetDefinition = { name: "senders", key: ["ifname", "ether_addr"] };
+
+/** The sets that the rules of this file use. */
+const macCheckSets: readonly SetDefinition[] = [checked, senders];
+
+/** Rules for prerouting, before the bridge learns addresses: a pod's port accepts only its pod's MAC address. */
+const macCheckRules: readonly Rule[] = [
+  rule(
+    inSet("iifname", checked.name),
+    not(inSet(concatenation("iifname", "ether saddr"), senders.name)),
+    counter,
+    drop,
+  ),
+];
+
+/** Returns the elements that restrict a port to one MAC address. @param comment of each element: its owner */
+function macCheckElements(port: string, mac: MacAddress, comment: string): readonly SetElements[] {
+  return [
+    { set: checked, elements: [{ key: [port], comment }] },
+    { set: senders, elements: [{ key: [port, mac], comment }] },
+  ];
+}
 
 /** The version of sets, chains and rules, to be raised with every change of them: tables of another are replaced. */
 const VERSION = 4;

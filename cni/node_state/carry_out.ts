@@ -145,7 +145,7 @@ interface Around {
 }
 
 /**
- * Returns the requests of bypassBridge (cni/add/bridge_bypass.ts): if the kernel lacks the means, packets take the
+ * Returns the requests of bypassBridge (cni/add/bridge.ts): if the kernel lacks the means, packets take the
  * bridge.
  */
 function aroundBridge({ index, bridge, port, hasFilters }: Around): readonly Attempt[] {

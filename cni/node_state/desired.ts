@@ -90,7 +90,7 @@ function desiredPort({
 
 /**
  * Returns which packets bypass the bridge. Those of a pod with limited sending take the bridge, after the delay
- * (cni/add/bridge_bypass.ts).
+ * (cni/add/bridge.ts).
  */
 function bypassOf({ bypass }: RecordedHost, isDelayed: boolean): DesiredPort["bypass"] {
   if (!bypass) return "none";

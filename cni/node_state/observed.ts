@@ -8,7 +8,7 @@ import type { DesiredBridge, DesiredPort } from "./desired.ts";
 /** The way of the node's packets for an address: a link, or an error, since a route discards them or none exists. */
 export type Way = { readonly link: number } | { readonly error: string };
 
-/** The filters of a port that lead around the bridge (cni/add/bridge_bypass.ts). */
+/** The filters of a port that lead around the bridge (cni/add/bridge.ts). */
 export interface ObservedFilters {
   /** Whether the port has a place for classifiers. */
   readonly hasPlace: boolean;

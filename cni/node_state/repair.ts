@@ -33,7 +33,7 @@ export function nodeStateDifferences(
 ): readonly string[] {
   return desiredBridges([record]).flatMap((desired) => {
     const observed = observeBridge(machine, desired, scopeOf(record));
-    // Links and addresses are compared with the result of the whole chain (../check/comparison.ts).
+    // Links and addresses are compared with the result of the whole chain (../check/check.ts).
     const settings = repairSteps(desired, observed).filter(({ part }) => part === "setting");
     const isWhole =
       observed.link?.up === true && !repairSteps(desired, observed).some(({ part }) => part === "address");

@@ -4,7 +4,6 @@ import type { BackgroundCalls } from "./background_calls.ts";
 import { type BpfCall, type BpfCalls, bpfNumber, setAddresses } from "./bpf_calls.ts";
 import { Errno } from "./errno.ts";
 import { type FileCalls, pathBytes } from "./file_calls.ts";
-import type { MemoryCalls } from "./memory_calls.ts";
 import type { NamespaceCalls } from "./namespace_calls.ts";
 import { FilterOption, filterProgram, type PollCalls, POLLFD_SIZE } from "./poll_calls.ts";
 import { realWaiting, type Waiting } from "../waiting.ts";
@@ -142,4 +141,14 @@ export function polledLock(
     if (waiting.now() >= deadline) return -Errno.EAGAIN;
     waiting.pause(pause * (0.5 + Math.random() / 2));
   }
+}
+
+/** The C library's memory functions. Only the daemon uses them. */
+interface MemoryCalls {
+  /**
+   * malloc_trim(3): returns freed memory to the kernel, also from the middle; malloc itself only from the end.
+   *
+   * @returns whether any memory was returned
+   */
+  trimMemory(): boolean;
 }
