@@ -1,7 +1,6 @@
-import { globSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";
-import { Imports } from "./imports.ts";
 import { mutable, type Mutation } from "./mutations.ts";
 import { killedBefore, nameOf, type Outcome, readOutcome, sample } from "./outcome.ts";
 import { type Fate, type FileMutation, Trial } from "./trial.ts";
@@ -23,6 +22,8 @@ export const PURE: readonly string[] =
   "cli/policy cni/configuration ipam kernel/ip kernel/netlink kernel/nftables objects policyd/policies/compile policyd/sources policyd/services".split(
     " ",
   );
+
+const IMPORT = /^(?:import|export)(?! type\b)[^;]*?"(\.[^"]+\.ts)";|\bimport\("(\.[^"]+\.ts)"\)/gm;
 
 /** The longest text of a change that is printed whole. */
 const LONGEST_CHANGE = 80;
@@ -91,6 +92,35 @@ function nearestTests(project: string, tests: readonly string[]): (file: string)
       .filter(({ distance }) => distance !== Infinity)
       .sort((one, other) => one.distance - other.distance)
       .map(({ test }) => test);
+}
+
+/** The imports among the files of a tree, by paths within it. */
+class Imports {
+  readonly #root: string;
+  readonly #known = new Map<string, readonly string[]>();
+
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  /** Returns the files that a file loads, itself included, with the number of imports that lead to each. */
+  closure(file: string): ReadonlyMap<string, number> {
+    const distances = new Map([[file, 0]]);
+    // The loop also visits what it adds.
+    for (const [importer, distance] of distances)
+      for (const imported of this.#of(importer)) if (!distances.has(imported)) distances.set(imported, distance + 1);
+    return distances;
+  }
+
+  #of(file: string): readonly string[] {
+    const known = this.#known.get(file);
+    if (known !== undefined) return known;
+    const imports = [...readFileSync(path.join(this.#root, file), "utf8").matchAll(IMPORT)]
+      .map(([, named, dynamic]) => path.join(path.dirname(file), named ?? dynamic ?? ""))
+      .filter((name) => existsSync(path.join(this.#root, name)));
+    this.#known.set(file, imports);
+    return imports;
+  }
 }
 
 function wordsOf(mutation: FileMutation, change: Mutation | undefined, fate: Fate): string {

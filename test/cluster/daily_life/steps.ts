@@ -1,11 +1,12 @@
 import { readFileSync } from "node:fs";
+import path from "node:path";
 import { importImage, INSTALL, waitForAddOn } from "../addon.ts";
 import { addNode, kubectl, restartNode } from "../cluster.ts";
 import { enter } from "../node/processes.ts";
 import { startContainerd, startKubelet } from "../nodes.ts";
+import { PROJECT } from "../place.ts";
 import { until } from "../run.ts";
 import type { RunningNode } from "../state.ts";
-import { uninstall } from "./uninstall.ts";
 import { NAMESPACE, PORT } from "./objects.ts";
 import type { StepWindow } from "./records.ts";
 import {
@@ -30,6 +31,7 @@ export interface Step {
 }
 
 const DAEMON = "/opt/drawbridge/policyd/policyd.js";
+const CLEANUP = path.join(PROJECT, "manifests/cleanup");
 /** The time from the API's notice that an endpoint has gone until every node's kernel is updated, on a busy machine. */
 const PROGRAMMED = 1000;
 
@@ -254,13 +256,19 @@ function schemas(world: World): string {
   return [...text.matchAll(/schema-\w+/g)].map(([name]) => name).join(" ");
 }
 
-/** Follows docs/guides/uninstall.md, and then installs the add-on again. */
+/** Follows docs/guides/uninstall.md for every pod that the add-on has attached, and then installs the add-on again. */
 async function cleanAndReinstall(world: World): Promise<void> {
   const { materials } = world;
-  uninstall(materials, [
+  kubectl(materials, ["delete", "--wait=true", "-f", INSTALL]);
+  kubectl(materials, ["apply", "-k", CLEANUP]);
+  for (const [namespace, selector] of [
     [NAMESPACE, "app in (web, steady, load)"],
     ["kube-system", "k8s-app=kube-dns"],
-  ]);
+  ] as const) {
+    kubectl(materials, ["-n", namespace, "delete", "pods", `--selector=${selector}`, "--timeout=120s"]);
+  }
+  kubectl(materials, ["-n", "kube-system", "rollout", "status", "daemonset/drawbridge-cleanup", "--timeout=120s"]);
+  kubectl(materials, ["delete", "--wait=true", "-k", CLEANUP]);
   kubectl(materials, ["apply", "-f", INSTALL]);
   waitForAddOn(materials);
   waitForServers(world);

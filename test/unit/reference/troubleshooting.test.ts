@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { ACTIONS } from "../../../policyd/events/notice.ts";
 import { readEntries, wordsOf } from "../../reference/troubleshooting/entries.ts";
-import { eventReasons, explainedEvents } from "../../reference/troubleshooting/event_reasons.ts";
 import { logMessages, messagesIn } from "../../reference/troubleshooting/log_messages.ts";
 import { pluginErrors } from "../../reference/troubleshooting/plugin_errors.ts";
 import { statusProblems } from "../../reference/troubleshooting/status_problems.ts";
@@ -17,8 +17,10 @@ describe("entries of docs/troubleshooting.md", () => {
   });
 
   it("DOCS-05: every reason of an Event has a row in docs/events.md, and every row its reason", () => {
-    assert.ok(eventReasons().length >= 10);
-    assert.deepEqual(explainedEvents().toSorted(), eventReasons());
+    const rows = readFileSync("docs/events.md", "utf8").matchAll(/^\| `(\w+)` \| .+? \| .+? \| .+ \|$/gm);
+    const explained = [...rows].map(([, reason = ""]) => reason);
+    assert.ok(explained.length >= 10);
+    assert.deepEqual(explained.toSorted(), Object.keys(ACTIONS).toSorted());
   });
 
   it("DOCS-05: every problem that a component states has an entry, and every entry its text in the sources", () => {
