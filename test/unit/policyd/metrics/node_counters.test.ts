@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { FAMILIES, parseAddress } from "../../../../kernel/ip/address.ts";
 import { tableChanges } from "../../../../kernel/nftables/encode/change.ts";
-import { Signal } from "../../../../policyd/lib/signal.ts";
 import type { CountedPort } from "../../../../policyd/metrics/endpoint_connections.ts";
 import { NodeCounters } from "../../../../policyd/metrics/node_counters.ts";
 import { ServiceMetrics } from "../../../../policyd/metrics/service_metrics.ts";
@@ -13,8 +12,7 @@ import { nameOf } from "../../../../policyd/services/rules/frontend_kind.ts";
 import { RESTRICTED_PORTS } from "../../../../policyd/services/rules/frontend_sets.ts";
 import { portNumber } from "../../../../policyd/services/rules/priority_number.ts";
 import { services as servicesParts } from "../../../../policyd/services/rules/services_part.ts";
-import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
-import { FakeClock } from "../../../support/fake_clock.ts";
+import { serviceProxy } from "../../../support/services/proxy.ts";
 import { FakeCounters } from "../../../support/nftables/fake/fake_counters.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { recordingLogger } from "../../../support/recording_logger.ts";
@@ -110,12 +108,8 @@ describe("policyd/metrics/node_counters", () => {
 
   it("METRIC-02: Services without local endpoints are counted by policy, and endpoints with impossible addresses are counted", () => {
     const metrics = new ServiceMetrics({ claim: () => {} });
-    const component = new ServiceProxy({
+    const component = serviceProxy({
       nodeName: "node1",
-      ruleset: { claim: () => {}, provide: () => {}, committed: new Signal(), isReconciled: false },
-      clock: new FakeClock(),
-      nodePortAddresses: [],
-      refuseExternalIps: false,
       followers: [metrics],
     });
     const apply = (endpoints: readonly string[], spec: Readonly<Record<string, unknown>>, nodeName = "node1"): void => {

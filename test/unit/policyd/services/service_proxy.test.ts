@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
-import { Signal } from "../../../../policyd/lib/signal.ts";
 import type { Chain } from "../../../../kernel/nftables/model/object.ts";
-import { FakeClock } from "../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import type { Haste } from "../../../../policyd/ruleset/batch_window.ts";
 import { problemReport } from "../../../../policyd/services/problem_report.ts";
-import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
+import { serviceProxy } from "../../../support/services/proxy.ts";
 import { recordingLogger } from "../../../support/recording_logger.ts";
 import { recordingNotices } from "../../../support/recording_notices.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
@@ -23,7 +21,7 @@ function setUp() {
   const journal: string[] = [];
   const hastes = new Map<string, Haste>();
   const logger = recordingLogger();
-  const component = new ServiceProxy({
+  const component = serviceProxy({
     nodeName: "node1",
     ruleset: {
       claim: (owner, wanted, haste) => {
@@ -32,12 +30,7 @@ function setUp() {
         claims.set(owner, wanted);
       },
       provide: (owner, { chains }) => void provided.set(owner, chains),
-      committed: new Signal(),
-      isReconciled: false,
     },
-    clock: new FakeClock(),
-    nodePortAddresses: [],
-    refuseExternalIps: false,
     followers: [problemReport(logger, recordingNotices())],
   });
   const apply = (text: string): void => {

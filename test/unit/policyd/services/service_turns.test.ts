@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Commit } from "../../../../policyd/ruleset/difference.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { Signal } from "../../../../policyd/lib/signal.ts";
-import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
+import { serviceProxy } from "../../../support/services/proxy.ts";
 import { ServiceTurns } from "../../../../policyd/services/service_turns.ts";
 import { keyText } from "../../../../kernel/nftables/encode/element.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
@@ -104,17 +104,9 @@ describe("policyd/services: turns", () => {
     const claims = new Map<string, readonly DesiredElement[]>();
     const committed = new Signal<Commit>();
     const clock = new FakeClock();
-    const proxy = new ServiceProxy({
-      nodeName: "n1",
-      ruleset: {
-        claim: (owner, all) => void claims.set(owner, all),
-        provide: () => {},
-        committed,
-        isReconciled: false,
-      },
+    const proxy = serviceProxy({
+      ruleset: { claim: (owner, all) => void claims.set(owner, all), committed },
       clock,
-      nodePortAddresses: [],
-      refuseExternalIps: false,
       bounds: { share: 40, pool: 400 },
       turn: { ...SHORT, large: 100 },
     });

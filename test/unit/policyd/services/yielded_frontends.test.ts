@@ -4,9 +4,7 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Element, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
 import { portKey } from "../../../../objects/socket_refusal.ts";
 import type { Service } from "../../../../objects/model.ts";
-import { Signal } from "../../../../policyd/lib/signal.ts";
-import type { Commit } from "../../../../policyd/ruleset/difference.ts";
-import { ServiceProxy } from "../../../../policyd/services/service_proxy.ts";
+import { serviceProxy } from "../../../support/services/proxy.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { INET_TABLE } from "../../../../policyd/ruleset/table_part.ts";
 import { frontendsInForce } from "../../../../policyd/services/open.ts";
@@ -128,13 +126,9 @@ describe("policyd/services/yielded_frontends", () => {
     };
     const clock = new FakeClock();
     const served = new Map<string, number>();
-    const component = new ServiceProxy({
-      nodeName: "n1",
+    const component = serviceProxy({
       clock,
-      nodePortAddresses: [],
-      refuseExternalIps: false,
       followers: [{ compiled: ({ name }, { served: all }) => void served.set(name, all.length) }],
-      ruleset: { claim: () => {}, provide: () => {}, committed: new Signal<Commit>(), isReconciled: false },
       yielded: new YieldedFrontends({ node, inForce: () => new Set() }),
     });
     const set = (object: Service) => component.apply([{ type: "set", kind: "Service", key: object.key, object }]);

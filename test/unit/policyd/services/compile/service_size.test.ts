@@ -1,9 +1,5 @@
 import assert from "node:assert/strict";
 import { atOnce } from "../../../../../policyd/lib/sliced_work.ts";
-import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
-import { FakeClock } from "../../../../support/fake_clock.ts";
-import { Signal } from "../../../../../policyd/lib/signal.ts";
-import type { Commit } from "../../../../../policyd/ruleset/difference.ts";
 import type { EndpointSlice, ObjectChange, Service } from "../../../../../objects/model.ts";
 import { MOST_PROBLEMS } from "../../../../../objects/problem_list.ts";
 import { FrontendHolders, frontendId } from "../../../../../policyd/services/elements/arbitration.ts";
@@ -12,7 +8,7 @@ import { MOST_FRONTENDS, servedPart } from "../../../../../policyd/services/elem
 import { NodeJudge } from "../../../../../objects/nodes/node_judge.ts";
 import { ProtectedSocketIndex } from "../../../../../policyd/protection/socket_index.ts";
 import { YieldedFrontends } from "../../../../../policyd/services/yielded_frontends.ts";
-import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
+import { serviceProxy } from "../../../../support/services/proxy.ts";
 import { servedFrontends } from "../../../../../policyd/services/stale_flows/served_frontends.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { compileAlone, readScenario } from "../../../../support/services/scenario.ts";
@@ -155,12 +151,7 @@ describe("services/compile: Services of many ports and addresses", () => {
   it("BAD-01: of a Service that is too large nothing but its cluster IPs is compared with sockets, of the node or protected ones", () => {
     const protection = new WatchedProtection();
     const node = () => assert.fail("the Service has no external IPs");
-    const component = new ServiceProxy({
-      nodeName: "n1",
-      ruleset: { claim: () => {}, provide: () => {}, committed: new Signal<Commit>(), isReconciled: false },
-      clock: new FakeClock(),
-      nodePortAddresses: [],
-      refuseExternalIps: false,
+    const component = serviceProxy({
       protection,
       yielded: new YieldedFrontends({ node, inForce: () => new Set() }),
     });
@@ -200,18 +191,8 @@ describe("services/compile: Services of many ports and addresses", () => {
 
   it("SHARE-09: Services of one tenant stop at its room, another tenant has its share, and one that grows in a full pool uses some endpoints of each port until there is room", () => {
     const sizes = new Map<string, number>();
-    const ruleset = {
-      claim: (owner: string, claims: readonly DesiredElement[]) => void sizes.set(owner, claims.length),
-      provide: () => {},
-      committed: new Signal<Commit>(),
-      isReconciled: false,
-    };
-    const component = new ServiceProxy({
-      nodeName: "n1",
-      ruleset,
-      clock: new FakeClock(),
-      nodePortAddresses: [],
-      refuseExternalIps: false,
+    const component = serviceProxy({
+      ruleset: { claim: (owner, claims) => void sizes.set(owner, claims.length) },
       bounds: { share: 100, pool: 1000 },
     });
     const apply = (namespace: string, name: string, size: Size, endpoints: number): number => {
@@ -243,13 +224,8 @@ describe("services/compile: Services of many ports and addresses", () => {
   it("SHARE-09: what Services claim is bounded by the room of their namespace, and external IPs that one cannot claim for lack of room are free for others", () => {
     const frontends = new Map<string, number>();
     const protection = new WatchedProtection();
-    const component = new ServiceProxy({
+    const component = serviceProxy({
       protection,
-      nodeName: "n1",
-      ruleset: { claim: () => {}, provide: () => {}, committed: new Signal<Commit>(), isReconciled: false },
-      clock: new FakeClock(),
-      nodePortAddresses: [],
-      refuseExternalIps: false,
       bounds: { share: 100, pool: 300 },
       followers: [
         {

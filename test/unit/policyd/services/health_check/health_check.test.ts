@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { NodeJudge } from "../../../../../objects/nodes/node_judge.ts";
-import { Signal } from "../../../../../policyd/lib/signal.ts";
 import { ProtectedSocketIndex } from "../../../../../policyd/protection/socket_index.ts";
-import { ServiceProxy } from "../../../../../policyd/services/service_proxy.ts";
-import { FakeClock } from "../../../../support/fake_clock.ts";
+import { serviceProxy } from "../../../../support/services/proxy.ts";
 import { inTurn } from "../../../../support/node/in_turn.ts";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../../kernel/ip/cidr.ts";
@@ -80,12 +78,8 @@ describe("services/health_check: ports, addresses and answers", () => {
     const ports = [{ protocol: "TCP", port: 10_250, owner: "the kubelet" }] as const;
     const protection = new ProtectedSocketIndex({ ports, sockets: [] }, judge);
     const checks = new Map<string, number | undefined>();
-    const proxy = new ServiceProxy({
+    const proxy = serviceProxy({
       nodeName: "node1",
-      ruleset: { claim: () => {}, provide: () => {}, committed: new Signal(), isReconciled: false },
-      clock: new FakeClock(),
-      nodePortAddresses: [],
-      refuseExternalIps: false,
       protection,
       followers: [
         {
