@@ -4,9 +4,9 @@ import type { Table } from "../../kernel/nftables/model/object.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { counter, drop, equals, inSet, type Rule, rule } from "../../kernel/nftables/model/statement.ts";
 import { realClock } from "../../policyd/lib/clock.ts";
-import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
+import type { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../support/recording_logger.ts";
+import { rulesetOver } from "../support/ruleset/bench.ts";
 import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { Streams } from "../lab/stream.ts";
@@ -86,14 +86,7 @@ describe("packets that a commit overtakes", function () {
     Number(/packets (\d+)/.exec(namespace.exec("nft", ["list", "counter", "ip", "counts", name]))?.[1]);
 
   function begin(map: string, number: number): Ruleset {
-    const timing = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
-    const ruleset = new Ruleset({
-      kernel,
-      clock: realClock,
-      logger: recordingLogger(),
-      tables: [policies(map)],
-      ...timing,
-    });
+    const ruleset = rulesetOver(kernel, [policies(map)], { clock: realClock });
     judge(ruleset, map, number);
     ruleset.start();
     return ruleset;

@@ -5,9 +5,10 @@ import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import type { SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
 import { realClock } from "../../policyd/lib/clock.ts";
-import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
+import type { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { RulesetWatch } from "../../policyd/ruleset/ruleset_watch.ts";
 import { recordingLogger } from "../support/recording_logger.ts";
+import { rulesetOver } from "../support/ruleset/bench.ts";
 import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { sampleClaims, sampleTables } from "../support/ruleset/sample.ts";
@@ -143,14 +144,7 @@ for (const { title, isOwned, tables, provided, harms, fill, change, replaced } o
       writer = node.inside(() => new NftablesSocket(node.calls, portId));
       events = node.notifications();
       const logger = recordingLogger();
-      ruleset = new Ruleset({
-        kernel: writer,
-        clock: realClock,
-        logger,
-        tables,
-        minSyncPeriod: 0,
-        syncPeriod: 3_600_000,
-      });
+      ruleset = rulesetOver(writer, tables, { clock: realClock, logger });
       fill(ruleset);
       watch = new RulesetWatch({ ruleset, clock: realClock, logger, portId });
       await watch.start(events);
@@ -202,14 +196,7 @@ for (const { title, isOwned, tables, provided, harms, fill, change, replaced } o
         const element = ["add", "element", "inet", "drawbridge", "frontends", "{ 192.0.2.1 . 80 }"];
         node.exec("nft", element);
         const next = node.inside(() => new NftablesSocket(node.calls));
-        const options = {
-          clock: realClock,
-          logger: recordingLogger(),
-          tables,
-          minSyncPeriod: 0,
-          syncPeriod: 3_600_000,
-        };
-        const heir = new Ruleset({ ...options, kernel: next });
+        const heir = rulesetOver(next, tables, { clock: realClock });
         fill(heir);
         heir.start();
         assert.deepEqual([heir.status().isReconciled, heir.status().replacements], [true, 0], heir.status().lastError);

@@ -6,9 +6,8 @@ import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { realClock } from "../../policyd/lib/clock.ts";
 import type { DesiredElement } from "../../policyd/ruleset/desired/desired_element.ts";
-import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../support/recording_logger.ts";
+import { rulesetOver } from "../support/ruleset/bench.ts";
 import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { sampleAddress } from "../support/ruleset/sample.ts";
@@ -99,8 +98,7 @@ describe("a large set that is read in pieces", () => {
 
   it("DP-08 DP-09: changes by strangers are repaired while ours go on, and ours do not count as theirs", async function () {
     this.timeout(2 * PATIENCE_MILLISECONDS);
-    const options = { clock: realClock, logger: recordingLogger(), tables: [table] };
-    const ruleset = new Ruleset({ ...options, kernel: nft, minSyncPeriod: 0, syncPeriod: 3_600_000 });
+    const ruleset = rulesetOver(nft, [table], { clock: realClock });
     ruleset.claim("base", claims(0, MANY));
     ruleset.start();
     assert.equal(ruleset.flush(), true);

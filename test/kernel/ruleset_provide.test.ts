@@ -4,8 +4,7 @@ import { nftablesCounters } from "../../kernel/nftables/decode/counters.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { realClock } from "../../policyd/lib/clock.ts";
 import { FakeClock } from "../support/fake_clock.ts";
-import { Ruleset } from "../../policyd/ruleset/ruleset.ts";
-import { recordingLogger } from "../support/recording_logger.ts";
+import { rulesetOver } from "../support/ruleset/bench.ts";
 import type { Lab } from "../lab/lab.ts";
 import type { LabNamespace } from "../lab/namespace.ts";
 import { contentOf } from "../support/ruleset/content.ts";
@@ -57,8 +56,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", functio
   it("DP-13: a great many objects are added and removed in slices, with the same result as at once", async () => {
     const node = namespaceOf("many");
     const kernel = open(node);
-    const options = { logger: recordingLogger(), tables: [table], minSyncPeriod: 0, syncPeriod: 3_600_000 };
-    const ruleset = new Ruleset({ ...options, kernel, clock: realClock });
+    const ruleset = rulesetOver(kernel, [table], { clock: realClock });
     ruleset.start();
     provideJudged(ruleset, [0, MANY]);
     let turns = 0;
@@ -69,7 +67,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", functio
     }
     assert.ok(turns > 20, `${turns} turns`);
     const other = open(namespaceOf("at-once"));
-    const once = new Ruleset({ ...options, kernel: other, clock: new FakeClock() });
+    const once = rulesetOver(other, [table]);
     provideJudged(once, [0, MANY]);
     once.start();
     assert.equal(once.flush(), true, once.status().lastError);
@@ -89,28 +87,19 @@ describe("policyd/ruleset with objects that come and go, in the kernel", functio
   });
 
   it("DP-11 DP-06: a set that is desired again during its removal has no old elements", () => {
-    const rulesetOf = (kernel: NftablesSocket, clock: FakeClock): Ruleset =>
-      new Ruleset({
-        kernel,
-        clock,
-        logger: recordingLogger(),
-        tables: [table],
-        minSyncPeriod: 0,
-        syncPeriod: 3_600_000,
-      });
     const [kernel, other] = [open(namespaceOf("returning")), open(namespaceOf("returned"))];
     for (const [socket, value] of [
       [kernel, 1],
       [other, 2],
     ] as const) {
-      const ruleset = rulesetOf(socket, new FakeClock());
+      const ruleset = rulesetOver(socket, [table]);
       provideJudged(ruleset, [0, MANY], value);
       ruleset.start();
       assert.equal(ruleset.flush(), true, ruleset.status().lastError);
       ruleset.stop();
     }
     const clock = new FakeClock();
-    const ruleset = rulesetOf(kernel, clock);
+    const ruleset = rulesetOver(kernel, [table], { clock });
     clock.after(0, () => clock.after(0, () => provideJudged(ruleset, [0, MANY], 2)));
     ruleset.start();
     clock.pass(0);
@@ -129,8 +118,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", functio
     before(() => {
       node = namespaceOf("former");
       writer = open(node);
-      const options = { clock: new FakeClock(), logger: recordingLogger(), tables: [table], minSyncPeriod: 0 };
-      const ruleset = new Ruleset({ ...options, kernel: writer, syncPeriod: 3_600_000 });
+      const ruleset = rulesetOver(writer, [table]);
       provideJudged(ruleset, [0, PROFILES]);
       ruleset.start();
       assert.equal(ruleset.flush(), true, ruleset.status().lastError);
@@ -139,14 +127,7 @@ describe("policyd/ruleset with objects that come and go, in the kernel", functio
     after(() => writer.close());
 
     it("DP-06: is adopted by the next daemon, and its listing loads again", () => {
-      const heir = new Ruleset({
-        kernel: writer,
-        clock: realClock,
-        logger: recordingLogger(),
-        tables: [table],
-        minSyncPeriod: 0,
-        syncPeriod: 3_600_000,
-      });
+      const heir = rulesetOver(writer, [table], { clock: realClock });
       node.exec("nft", [`insert rule ${where} first1 counter accept`]);
       provideJudged(heir, [0, PROFILES - 1]);
       heir.start();

@@ -4,8 +4,8 @@ import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import type { Table } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import { counter, drop, rule } from "../../../kernel/nftables/model/statement.ts";
-import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
-import { recordingLogger } from "../recording_logger.ts";
+import type { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
+import { rulesetOver } from "./bench.ts";
 import { contentOf } from "./content.ts";
 import { type FaultRates, FaultyNftables } from "./faulty_nftables.ts";
 import { TickingClock } from "../policy/live/ticking_clock.ts";
@@ -57,10 +57,9 @@ export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }:
   const faulty = new FaultyNftables(kernel, random, NO_FAULTS);
   const table = profileTable();
   const clock = new TickingClock(0);
-  const options = { clock, logger: recordingLogger(), tables: [table], minSyncPeriod: 0, syncPeriod: 3_600_000 };
   const wanted = new Wanted();
   const below = (limit: number): number => Math.floor(random() * limit);
-  let ruleset = new Ruleset({ ...options, kernel: faulty });
+  let ruleset = rulesetOver(faulty, [table], { clock });
   ruleset.start();
   const seen = { faults: 0, comparisons: 0, restarts: 0, harms: 0 };
 
@@ -95,7 +94,7 @@ export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }:
   };
   const restart = (): void => {
     ruleset.stop();
-    ruleset = new Ruleset({ ...options, kernel: faulty });
+    ruleset = rulesetOver(faulty, [table], { clock });
     for (const profile of wanted.profiles.keys()) if (random() < 0.5) wanted.profiles.set(profile, below(50));
     // The ruleset may begin to read before it knows what is desired.
     const knowsBefore = random() < 0.5;
@@ -131,7 +130,7 @@ export function runRandomProfiles({ kernel, fresh, random, steps, comparisons }:
     clock.pass(100);
     assert.equal(ruleset.status().isReconciled, true, ruleset.status().lastError);
     const other = fresh();
-    const rebuilt = new Ruleset({ ...options, kernel: other });
+    const rebuilt = rulesetOver(other, [table], { clock });
     wanted.apply(rebuilt);
     rebuilt.start();
     assert.equal(rebuilt.flush(), true, rebuilt.status().lastError);

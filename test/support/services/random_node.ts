@@ -6,9 +6,9 @@ import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import type { ClusterObject, ObjectChange } from "../../../objects/model.ts";
 import type { Clock } from "../../../policyd/lib/clock.ts";
-import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
+import type { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../recording_logger.ts";
+import { rulesetOver } from "../ruleset/bench.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { NodeAddressSets } from "../../../policyd/node/node_address_sets.ts";
@@ -83,8 +83,7 @@ export class EventNode {
     turn?: TurnBounds,
   ) {
     this.#kernel = kernel;
-    const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
-    this.#ruleset = new Ruleset(options);
+    this.#ruleset = rulesetOver(kernel, tables, { clock });
     const proxy = new ServiceProxy({
       nodeName: "n1",
       ruleset: this.#ruleset,

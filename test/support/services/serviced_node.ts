@@ -8,10 +8,10 @@ import type { Cidr } from "../../../kernel/ip/cidr.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { realClock } from "../../../policyd/lib/clock.ts";
 import { FakeClock } from "../fake_clock.ts";
-import { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
+import type { Ruleset } from "../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../policyd/ruleset/schema.ts";
 import { withoutDynamicSets } from "../nftables/listing.ts";
-import { recordingLogger } from "../recording_logger.ts";
+import { rulesetOver } from "../ruleset/bench.ts";
 import { NodeAddressSets } from "../../../policyd/node/node_address_sets.ts";
 import { kernelSockets } from "../../../policyd/node/masquerade/taken_ports.ts";
 import { yieldedParts } from "../../../policyd/services/open.ts";
@@ -143,14 +143,8 @@ export class ServicedNode implements Disposable {
   }
 
   #newRuleset({ rules }: ServicedNodeOptions): Ruleset {
-    return new Ruleset({
-      kernel: this.#kernel,
-      clock: realClock,
-      logger: recordingLogger(),
-      tables: nodeTables({ ...NODE_CONFIGURATION, services: { ...SERVICE_RULES, ...rules } }).map(withVersion),
-      minSyncPeriod: 0,
-      syncPeriod: 3_600_000,
-    });
+    const tables = nodeTables({ ...NODE_CONFIGURATION, services: { ...SERVICE_RULES, ...rules } }).map(withVersion);
+    return rulesetOver(this.#kernel, tables, { clock: realClock });
   }
 
   #newProxy(options: ServicedNodeOptions): InTurn {

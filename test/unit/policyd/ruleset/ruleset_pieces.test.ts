@@ -5,10 +5,8 @@ import type { Element, SetDefinition, Table } from "../../../../kernel/nftables/
 import type { Nftables } from "../../../../kernel/nftables/socket.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
-import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { withVersion } from "../../../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../../support/recording_logger.ts";
-import { rulesetBench } from "../../../support/ruleset/bench.ts";
+import { rulesetBench, rulesetOver } from "../../../support/ruleset/bench.ts";
 import { contentOf } from "../../../support/ruleset/content.ts";
 import { FaultyNftables } from "../../../support/ruleset/faulty_nftables.ts";
 import { sampleAddress } from "../../../support/ruleset/sample.ts";
@@ -102,8 +100,7 @@ describe("policyd/ruleset: reading a large set", () => {
   it("DP-08: an element that was removed after its piece was made does not count as present", () => {
     const kernel = new FakeNftables();
     const clock = new TickingClock(0);
-    const options = { kernel, clock, logger: recordingLogger(), tables: [table] };
-    const ruleset = new Ruleset({ ...options, minSyncPeriod: 1000, syncPeriod: SYNC_PERIOD });
+    const ruleset = rulesetOver(kernel, [table], { clock, minSyncPeriod: 1000, syncPeriod: SYNC_PERIOD });
     const provide = (): void => {
       ruleset.provide("loose", { table, sets: [loose], chains: [] });
       ruleset.claim("loose", claims(0, MANY, loose));

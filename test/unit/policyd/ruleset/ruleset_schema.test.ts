@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
-import type { Table } from "../../../../kernel/nftables/model/object.ts";
 import { accept, rule } from "../../../../kernel/nftables/model/statement.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
-import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { namesVersion } from "../../../../policyd/ruleset/schema.ts";
-import { recordingLogger } from "../../../support/recording_logger.ts";
+import { rulesetOver } from "../../../support/ruleset/bench.ts";
 import { contentOf } from "../../../support/ruleset/content.ts";
 import { podClaims, profileSets, profileTable, provideJudged } from "../../../support/ruleset/provided.ts";
 import { sampleAddress, sampleTables } from "../../../support/ruleset/sample.ts";
@@ -16,15 +14,10 @@ const MANY_ELEMENTS = 5000;
 const table = profileTable();
 const SETS = Array.from({ length: MANY }, (_, number) => profileSets(number)).flat();
 
-function rulesetOf(kernel: FakeNftables, tables: readonly Table[] = [table], clock = new FakeClock()): Ruleset {
-  const options = { kernel, clock, logger: recordingLogger(), tables, minSyncPeriod: 0, syncPeriod: 3_600_000 };
-  return new Ruleset(options);
-}
-
 /** The kernel's content after all profiles were provided at once. */
 function whole(): string {
   const kernel = new FakeNftables();
-  const ruleset = rulesetOf(kernel);
+  const ruleset = rulesetOver(kernel, [table]);
   provideJudged(ruleset, [0, MANY]);
   ruleset.start();
   assert.equal(ruleset.flush(), true);
@@ -41,13 +34,13 @@ describe("policyd/ruleset: a schema with a great many objects", () => {
       element: { key: [sampleAddress(number), 80] },
     }));
     const kernel = new FakeNftables();
-    const before = rulesetOf(kernel, [other]);
+    const before = rulesetOver(kernel, [other]);
     before.claim("large", large);
     before.start();
     before.flush();
     before.stop();
     const clock = new FakeClock();
-    const ruleset = rulesetOf(kernel, [table, other], clock);
+    const ruleset = rulesetOver(kernel, [table, other], { clock });
     ruleset.claim("large", large);
     ruleset.claim("early", podClaims(MANY, MANY).slice(0, 1));
     // Our table is known to be missing, and the other one is still being read.
@@ -64,7 +57,7 @@ describe("policyd/ruleset: a schema with a great many objects", () => {
     it(`DP-13 DP-09: foreign rules in chains that have no rules yet are removed, in ${isNew ? "a new table" : "one in force"}`, () => {
       const kernel = new FakeNftables();
       const clock = new FakeClock();
-      const ruleset = rulesetOf(kernel, [table], clock);
+      const ruleset = rulesetOver(kernel, [table], { clock });
       if (!isNew) ruleset.start();
       provideJudged(ruleset, [0, MANY]);
       if (isNew) ruleset.start();

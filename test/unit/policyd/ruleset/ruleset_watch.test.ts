@@ -5,9 +5,10 @@ import type { ReceivedMessage } from "../../../../kernel/netlink/message.ts";
 import { type Change, requestsOf } from "../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
-import { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
+import type { Ruleset } from "../../../../policyd/ruleset/ruleset.ts";
 import { RulesetWatch, UnheardCommits } from "../../../../policyd/ruleset/ruleset_watch.ts";
 import { recordingLogger } from "../../../support/recording_logger.ts";
+import { rulesetOver } from "../../../support/ruleset/bench.ts";
 import { sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";
 
 /** The notifications of a change, which have the form of its request. */
@@ -29,7 +30,7 @@ describe("policyd/ruleset ruleset watch", () => {
     events = new FakeKernelNotifications();
     clock = new FakeClock();
     const logger = recordingLogger();
-    ruleset = new Ruleset({ kernel, clock, logger, tables, minSyncPeriod: 0, syncPeriod: 3_600_000 });
+    ruleset = rulesetOver(kernel, tables, { clock, logger });
     ruleset.claim("a", sampleClaims(1, 1));
     watch = new RulesetWatch({ ruleset, clock, logger, portId: 77 });
     await watch.start(events);
