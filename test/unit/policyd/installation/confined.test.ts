@@ -4,6 +4,7 @@ import {
   chmodSync,
   chownSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -80,6 +81,21 @@ describe("installation and cleanup with the manifests' capabilities", function (
     assert.match(readFileSync(`${root}/bin/drawbridge`, "utf8"), /2$/m);
     assert.deepEqual(readdirSync(`${root}/conf`), ["10-drawbridge.conflist"]);
     assert.deepEqual(readdirSync(`${root}/bin`).sort(), ["drawbridge", "drawbridge-ipam", "loopback"]);
+  });
+
+  it("CHAIN-07: another user's list, which the program may not read, is replaced and kept as a copy", () => {
+    writeFileSync(configuration(), JSON.stringify({ plugins: [{ type: "evil" }] }));
+    giveAway(configuration());
+    const { ino } = lstatSync(configuration());
+    const replaced =
+      /"written","replaced":\[".*it belongs to user 1000, and policyd may not read it; it is kept as .*saved-/;
+    assert.match(JSON.stringify(install()), replaced);
+    assert.doesNotMatch(readFileSync(configuration(), "utf8"), /evil/);
+    const copies = readdirSync(`${root}/conf`).filter((name) => name.includes(".saved-"));
+    assert.deepEqual(
+      copies.map((name) => lstatSync(`${root}/conf/${name}`).ino),
+      [ino],
+    );
   });
 
   it("UNINSTALL-01 DEPLOY-05: a cleanup removes the files of the installation, the daemon and the plugin", () => {

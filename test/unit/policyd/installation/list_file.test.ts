@@ -17,7 +17,6 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import process from "node:process";
-import { fileURLToPath } from "node:url";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { type HostFiles, hostFiles } from "../../../../policyd/installation/host_files.ts";
 import { ListFile } from "../../../../policyd/installation/list_file.ts";
@@ -26,7 +25,6 @@ import { freshText, listValues, ownPartNamed } from "../../../support/installati
 
 const OWN = ownPartNamed("drawbridge", { mtu: 1450 });
 const NAME = "10-drawbridge.conflist";
-const RECONCILE = fileURLToPath(new URL("../../../support/installation/reconcile_main.ts", import.meta.url));
 const THEIRS = { type: "istio-cni", log_level: "info" };
 
 describe("policyd/installation: the list's file", () => {
@@ -183,30 +181,6 @@ describe("policyd/installation: the list's file", () => {
       assert.deepEqual(types(), ["drawbridge"]);
       rmSync(place());
     }
-  });
-
-  it("CHAIN-07: another user's list that a daemon without CAP_DAC_OVERRIDE cannot read is replaced and kept as a copy", function () {
-    if (process.geteuid?.() !== 0) return this.skip();
-    writeFileSync(place(), JSON.stringify({ plugins: [{ type: "evil" }] }), { mode: 0o600 });
-    chownSync(place(), 1234, 1234);
-    const { ino } = lstatSync(place());
-    // The container has only NET_ADMIN. Without capabilities, user 0 has no more rights than other users.
-    const command = [
-      "--bounding-set=-all",
-      "--inh-caps=-all",
-      process.execPath,
-      ...process.execArgv,
-      RECONCILE,
-      directory,
-    ];
-    const { status, stdout, stderr } = spawnSync("setpriv", command, { encoding: "utf8" });
-    assert.equal(status, 0, stderr);
-    assert.match(stdout, /^written: .*it belongs to user 1234, and policyd may not read it; it is kept as .*saved-/);
-    assert.deepEqual(types(), ["drawbridge"]);
-    assert.deepEqual(
-      saved().map((name) => lstatSync(`${directory}/${name}`).ino),
-      [ino],
-    );
   });
 
   it("CHAIN-07: copies of unusable files are bounded, and the same content is kept once", async () => {
