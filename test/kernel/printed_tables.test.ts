@@ -23,7 +23,6 @@ import { sourceHooks } from "../../policyd/services/rules/check_part.ts";
 import { TimeoutClasses } from "../../policyd/services/affinity/timeout_numbers.ts";
 import { localPodElements, nodePortElements } from "../../policyd/services/elements/node_elements.ts";
 import { services } from "../../policyd/services/rules/services_part.ts";
-import { chainsOf, claimsOf } from "../support/services/timeout_rules.ts";
 import { compileAll, elementsOf, readScenario, SERVICE_RULES } from "../support/services/scenario.ts";
 import * as fc from "fast-check";
 import { DEFAULT_POLICY_OPTIONS, type PolicyOptions } from "../../policyd/policies/compile/options.ts";
@@ -137,10 +136,14 @@ describe("tables in the kernel: nft lists them as we print them, and loads its o
         ...localPodElements(["10.244.1.7", "fd00:244:1::7"].map((text) => parseAddress(text))),
         ...["10.244.1.0/24", "10.244.3.0/24", "fd00:244::/48"].map((text) => podRangeElement(rangeOf(parseCidr(text)))),
         ...nodePortElements([], []),
-        ...claimsOf(rules),
+        ...rules.flatMap((one) => one.claims),
       ];
       const { sets, chains } = joined([tunnelNodes(), ...services({ ...SERVICE_RULES, tcpReset })]);
-      const table: Table = { ...INET_TABLE, sets, chains: [...chains, ...sourceHooks, ...chainsOf(rules)] };
+      const table: Table = {
+        ...INET_TABLE,
+        sets,
+        chains: [...chains, ...sourceHooks, ...rules.flatMap((one) => one.chains)],
+      };
       assertSame(nftables, written, other, { table, elements: elementsOf(claims) });
     });
   }

@@ -12,7 +12,6 @@ import { marks } from "../../../policyd/node/tables/marks.ts";
 import { INET_TABLE, joined } from "../../../policyd/ruleset/table_part.ts";
 import { ProtectedSocketIndex } from "../../../policyd/protection/socket_index.ts";
 import { usedTimeout } from "../../../objects/timeout_choice.ts";
-import { chainsOf, claimsOf } from "./timeout_rules.ts";
 import { TimeoutClasses } from "../../../policyd/services/affinity/timeout_numbers.ts";
 import { sourceHooks } from "../../../policyd/services/rules/check_part.ts";
 import { FrontendHolders } from "../../../policyd/services/elements/arbitration.ts";
@@ -85,7 +84,7 @@ export function compiledClaims(world: ServiceWorld): readonly DesiredElement[] {
         compileService(service, index.slicesOf(service.key), context, holders, (seconds) => timeouts.of(seconds))
           .claims,
     ),
-    ...claimsOf(timeouts.takeRules()),
+    ...timeouts.takeRules().flatMap(({ claims: ofTimeout }) => ofTimeout),
   ];
 }
 
@@ -161,7 +160,15 @@ export class CompiledNode {
   #loaded(): Ruleset {
     const { configuration, services: ofWorld } = this.#world;
     const fixed = configuration.tcpReset ? TABLES.reset : TABLES.refused;
-    const table = { ...fixed, chains: [...fixed.chains, ...chainsOf(timeoutsOf(ofWorld).takeRules())] };
+    const table = {
+      ...fixed,
+      chains: [
+        ...fixed.chains,
+        ...timeoutsOf(ofWorld)
+          .takeRules()
+          .flatMap(({ chains }) => chains),
+      ],
+    };
     return new Ruleset([{ table, elements: this.#elements }], () => 0);
   }
 }

@@ -2,13 +2,62 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import { DirectorySource } from "../../../../../policyd/sources/directory/directory_source.ts";
-import { MemoryDirectory } from "../../../../support/daemon/memory_directory.ts";
+import {
+  type DirectoryEvent,
+  type FileState,
+  isObjectFile,
+  type WatchedDirectory,
+} from "../../../../../policyd/sources/directory/watched_directory.ts";
 import { RecordingSink } from "../../../../support/daemon/recording_sink.ts";
 import { manifest } from "../../../objects/gate/objects.ts";
 
 const WHOLE = JSON.stringify(manifest("Pod", { status: { podIP: "10.0.0.2" } }));
 /** Valid YAML too, but of a pod without an address. */
 const TORN = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\nstatus:\n";
+
+interface MemoryFile {
+  readonly text: string;
+  readonly state: FileState;
+}
+
+/** An in-memory directory whose files are written step by step. */
+class MemoryDirectory implements WatchedDirectory {
+  readonly #clock: FakeClock;
+  readonly #files = new Map<string, MemoryFile>();
+  #writes = 0;
+  #onEvent: ((event: DirectoryEvent, fileName: string | undefined) => void) | undefined;
+
+  constructor(clock: FakeClock) {
+    this.#clock = clock;
+  }
+
+  /** Writes a file; "rename" is as if it had been written elsewhere and moved here, "untold" sends no event. */
+  write(fileName: string, text: string, event: DirectoryEvent | "untold"): void {
+    const state = { signature: String(++this.#writes), modifiedAt: this.#clock.time(), size: text.length };
+    this.#files.set(fileName, { text, state });
+    if (event !== "untold") this.#onEvent?.(event, fileName);
+  }
+
+  list(): readonly string[] {
+    return [...this.#files.keys()].filter(isObjectFile);
+  }
+
+  look(fileName: string): FileState | undefined {
+    return this.#files.get(fileName)?.state;
+  }
+
+  read(fileName: string): string {
+    return this.#files.get(fileName)?.text ?? "";
+  }
+
+  follow(onEvent: (event: DirectoryEvent, fileName: string | undefined) => void): void {
+    this.#onEvent = onEvent;
+  }
+
+  close(): void {
+    this.#onEvent = undefined;
+  }
+}
 
 describe("policyd/sources/directory/directory_source and unfinished writes", () => {
   let clock: FakeClock;
