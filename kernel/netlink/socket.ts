@@ -235,25 +235,21 @@ export class NetlinkSocket {
    * as interrupted, it starts again with an empty collection.
    *
    * @param empty returns the collection of an attempt, without any object
-   * @param add receives each message, whose body is valid only during the call. It must not use this socket. Its
-   *   exceptions are thrown at the end of the list, because unread messages would block the next list.
+   * @param add receives each message, whose body is valid only during the call. It must not use this socket.
    * @returns the collection of the attempt that nothing interrupted
    * @throws NetlinkError when the kernel refuses, or every attempt was interrupted
    */
   collect<C>(message: Request, empty: () => C, add: (collected: C, received: ReceivedMessage) => void): C {
     for (let attempt = 0; attempt < DUMP_ATTEMPTS; attempt++) {
       const collected = empty();
-      let failure: { readonly error: unknown } | undefined;
-      const isConsistent = this.#dumpOnce(message, (received) => {
-        if (failure !== undefined) return;
-        try {
-          add(collected, received);
-        } catch (error) {
-          failure = { error };
-        }
-      });
-      if (failure !== undefined) throw failure.error;
-      if (isConsistent) return collected;
+      const list = this.datagrams(message);
+      try {
+        let step = list.next();
+        for (; step.done !== true; step = list.next()) for (const received of step.value) add(collected, received);
+        if (step.value) return collected;
+      } finally {
+        list.return(false);
+      }
     }
     throw new NetlinkError(message.operation, Errno.EINTR, `changed during each of ${DUMP_ATTEMPTS} dumps`);
   }
@@ -265,8 +261,8 @@ export class NetlinkSocket {
   /**
    * Lists objects datagram by datagram, so that other work can be done in between.
    *
-   * The bodies are valid until the next step. Nothing else may use the socket before the list has ended. After an
-   * abandoned list the socket is unusable.
+   * The bodies are valid until the next step. Nothing else may use the socket before the list has ended. An abandoned
+   * list (by its `return`) is read to its end, without which the socket could list nothing else.
    *
    * @returns false when the kernel marks the list as interrupted: objects may be missing or listed twice
    * @throws NetlinkError when the kernel refuses it
@@ -319,18 +315,25 @@ export class NetlinkSocket {
           objects.push(received);
         }
       }
-      if (objects.length > 0) yield objects;
+      if (objects.length === 0) continue;
+      let isAbandoned = true;
+      try {
+        yield objects;
+        isAbandoned = false;
+      } finally {
+        if (isAbandoned && !isDone) this.#hearOut(message, sequence);
+      }
     }
     return !interrupted;
   }
 
-  /** @returns whether the kernel marks the list as consistent */
-  #dumpOnce(message: Request, visit: (received: ReceivedMessage) => void): boolean {
-    const list = this.datagrams(message);
-    for (;;) {
-      const step = list.next();
-      if (step.done === true) return step.value;
-      for (const received of step.value) visit(received);
+  /** Reads an abandoned list to its end. Its errors are ignored: the caller abandons it for a reason of its own. */
+  #hearOut(message: Request, sequence: number): void {
+    try {
+      for (const _ of this.#listed(message, sequence));
+    } catch (error) {
+      // What is listed has gone, or the kernel lacks memory for the rest, as the next list will report.
+      if (!(error instanceof DrawbridgeError)) throw error;
     }
   }
 

@@ -1,4 +1,3 @@
-import { DrawbridgeError } from "../../error.ts";
 import { NetlinkError } from "../../netlink/error.ts";
 import type { Request } from "../../netlink/message.ts";
 import type { NetlinkSocket } from "../../netlink/socket.ts";
@@ -34,7 +33,7 @@ export function readElements(
 
 /**
  * Yields elements like {@link readElements}, but in the pieces that the kernel sends, between which other work can be
- * done. Nothing else may use the socket before the end. An abandoned list (by its `return`) is read to its end.
+ * done. Nothing else may use the socket before the end.
  *
  * The kernel continues after the number of elements that it has sent. An element of this set that is deleted between
  * two pieces hides another; one that is added repeats another, as does a hash table that is being resized. Commits to
@@ -51,26 +50,8 @@ export function* elementPieces(
   // The end of a range is the entry that follows it in order, which may come in any piece.
   if (isPaired(code)) return yield readElements(socket, reference, definition);
   const decoder = new ElementDecoder(code);
-  const list = socket.datagrams(listRequest(reference, definition));
-  try {
-    for (let step = list.next(); step.done !== true; step = list.next()) {
-      yield step.value.flatMap(({ body }) => decoder.decode(body));
-    }
-  } finally {
-    hearOut(list);
-  }
-}
-
-/**
- * Reads an abandoned list to its end, without which the socket could list nothing else. Its errors are ignored, because
- * the caller abandons the list for its own reason, such as another failure.
- */
-function hearOut(list: Generator<unknown, unknown, void>): void {
-  try {
-    while (list.next().done !== true);
-  } catch (error) {
-    // The set has gone, and with it the list; or the kernel lacks memory for the rest, as the next list will report.
-    if (!(error instanceof DrawbridgeError)) throw error;
+  for (const messages of socket.datagrams(listRequest(reference, definition))) {
+    yield messages.flatMap(({ body }) => decoder.decode(body));
   }
 }
 

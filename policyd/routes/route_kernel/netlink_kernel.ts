@@ -127,20 +127,17 @@ export class NetlinkRouteKernel implements RouteKernel {
     parse: (message: ReceivedMessage) => T | undefined,
   ): Slices<readonly T[] | undefined> {
     const found: T[] = [];
-    let failure: { readonly error: unknown } | undefined;
     const datagrams = this.#socket.datagrams(request);
-    let step = datagrams.next();
-    for (; step.done !== true; step = datagrams.next()) {
-      try {
-        // The rest has to be read all the same, or the socket could not list anything else.
-        if (failure === undefined) found.push(...step.value.map(parse).filter((value) => value !== undefined));
-      } catch (error) {
-        failure = { error };
+    try {
+      let step = datagrams.next();
+      for (; step.done !== true; step = datagrams.next()) {
+        found.push(...step.value.map(parse).filter((value) => value !== undefined));
+        yield;
       }
-      yield;
+      return step.value ? found : undefined;
+    } finally {
+      datagrams.return(false);
     }
-    if (failure !== undefined) throw failure.error;
-    return step.value ? found : undefined;
   }
 
   /** @returns undefined when the device has disappeared */
