@@ -10,6 +10,7 @@ import { parseMac } from "../../kernel/ip/mac.ts";
 import { protocolNumber } from "../../kernel/ip/protocol.ts";
 import { messageType, Subsystem } from "../../kernel/netlink/netfilter_message.ts";
 import type { ReceivedMessage, Request } from "../../kernel/netlink/message.ts";
+import { parseLoggedPacket } from "../../kernel/packets/logged_packet.ts";
 import { parseNotification } from "../../kernel/nftables/decode/notification.ts";
 import { NftablesSocket } from "../../kernel/nftables/socket.ts";
 import { changeLink, createVeth, deleteLink, parseLink } from "../../kernel/route/link.ts";
@@ -24,6 +25,8 @@ table inet lab {
   chain out {
     type filter hook output priority 0;
     ct state new
+    meta l4proto udp th dport 6200 log group 21 prefix "out-6200"
+    meta l4proto udp th dport 6300 log group 22
   }
 }`;
 const RTM_NEWLINK = 16;
@@ -170,6 +173,52 @@ describe("kernel/notifications", () => {
     assert.ok(
       !recorder.reported.slice(last).some((item) => isOf(item, "flood")),
       "an event from before the overrun was reported after it",
+    );
+  });
+
+  it("logged packets have their prefix and their parsed headers", async () => {
+    const recorder = new EventRecorder();
+    const group = { kind: "nflog", group: 21, copyBytes: 96, queueThreshold: 1, queueMilliseconds: 0 } as const;
+    await startIn(pair.near).subscribe(group, recorder);
+    await makeFlows(
+      pair,
+      pair.farAddresses.map((to) => ({ protocol: "udp", to, port: 6200 })),
+    );
+    await recorder.until(() => recorder.messages.length >= 2);
+    const packets = recorder.messages.map(parseLoggedPacket);
+    assert.deepEqual(packets[0]?.payload.length, 44);
+    for (const [i, packet] of packets.entries()) {
+      assert.ok(packet?.ip?.sourcePort !== undefined);
+      assert.equal(packet.prefix, "out-6200");
+      assert.deepEqual(packet.ip, {
+        family: i === 0 ? 4 : 6,
+        source: pair.nearAddresses[i],
+        destination: pair.farAddresses[i],
+        protocol: "udp",
+        sourcePort: packet.ip.sourcePort,
+        destinationPort: 6200,
+        upperOffset: i === 0 ? 20 : 40,
+        isLaterFragment: false,
+      });
+    }
+  });
+
+  it("logged packets are cut to the group's copy length, and several are read from one datagram", async () => {
+    const cut = new EventRecorder();
+    const group = { kind: "nflog", group: 22, copyBytes: 24, queueThreshold: 3, queueMilliseconds: 60_000 } as const;
+    await startIn(pair.near).subscribe(group, cut);
+    const flow = { protocol: "udp", to: pair.farAddresses[0], port: 6300 } as const;
+    await makeFlows(pair, [flow]);
+    await makeFlows(pair, [flow]);
+    assert.equal(cut.reported.length, 0);
+    await makeFlows(pair, [flow]);
+    await cut.until(() => cut.messages.length >= 3);
+    const seen = cut.messages
+      .map(parseLoggedPacket)
+      .map((packet) => [packet?.payload.length, packet?.ip?.destinationPort]);
+    assert.deepEqual(
+      seen,
+      [1, 2, 3].map(() => [24, 6300]),
     );
   });
 
