@@ -332,7 +332,7 @@ export class NetlinkSocket {
     try {
       for (const _ of this.#listed(message, sequence));
     } catch (error) {
-      // What is listed has gone, or the kernel lacks memory for the rest, as the next list will report.
+      // The listed set has gone, or the kernel lacks memory for the rest, as the next list will report.
       if (!(error instanceof DrawbridgeError)) throw error;
     }
   }
