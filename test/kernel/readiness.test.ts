@@ -7,9 +7,9 @@ import { changeLink, createVeth } from "../../kernel/route/link.ts";
 import { newRoute } from "../../kernel/route/route.ts";
 import { waitUntilLocal, waitUntilUp } from "../../kernel/route/readiness.ts";
 import { realWaiting, type Waiting } from "../../kernel/waiting.ts";
-import { createLab, type Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import { type LabNamespace, requestAll } from "../lab/namespace.ts";
-import { requireKernel } from "../support/privilege.ts";
+import { testLab } from "../support/suite_lab.ts";
 
 describe("kernel/route readiness", () => {
   let lab: Lab | undefined;
@@ -17,8 +17,7 @@ describe("kernel/route readiness", () => {
   let pod: LabNamespace;
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab("kernel-ready");
+    lab = testLab(this, "kernel-ready");
     node = lab.namespace("node");
     pod = lab.namespace("pod");
     node.route.request(
@@ -31,8 +30,6 @@ describe("kernel/route readiness", () => {
     );
     node.route.request(changeLink({ name: "host0" }, { up: true }));
   });
-  afterEach(() => lab?.destroy());
-
   /** Returns a clock that jumps past every deadline with the first pause. */
   const impatient = (): Waiting => {
     let now = 0;

@@ -14,3 +14,16 @@ export function suiteLab(context: Mocha.Context, name: string): Lab {
   context.runnable().parent?.afterAll(() => lab.destroy());
   return lab;
 }
+
+const labsOfTests = new WeakMap<Mocha.Suite, Lab>();
+
+/** Makes the lab of one test, whose suite's `beforeEach` hook calls this, as {@link suiteLab} makes that of a suite. */
+export function testLab(context: Mocha.Context, name: string): Lab {
+  requireKernel(context);
+  const lab = createLab(name);
+  const suite = context.runnable().parent;
+  if (suite === undefined) throw new Error("a hook without a suite");
+  if (!labsOfTests.has(suite)) suite.afterEach(() => labsOfTests.get(suite)?.destroy());
+  labsOfTests.set(suite, lab);
+  return lab;
+}

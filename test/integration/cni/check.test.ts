@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { add, type CallOutcome, check, type Configuration, del, pluginAs } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { everything } from "../../support/host_ports/published.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 
@@ -162,15 +162,11 @@ describe("CHECK", function () {
   this.timeout(120_000);
   let lab: Lab;
   let wired: WiredNode;
-  let counter = 0;
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab(`check${++counter}`);
+    lab = testLab(this, "check");
     wired = twoNodes(lab).node1;
   });
-
-  afterEach(() => lab?.destroy());
 
   function attach(name: string, overrides: Configuration): Attached {
     const pod = lab.pod(name);

@@ -11,11 +11,11 @@ import {
   garbageCall,
   startPlugin,
 } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { everything, mapping, published } from "../../support/host_ports/published.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { randomFrom } from "../../support/random.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { writeAttachments } from "../../support/cni/many_attachments.ts";
@@ -29,15 +29,11 @@ describe("GC", function () {
   this.timeout(120_000);
   let lab: Lab;
   let wired: WiredNode;
-  let counter = 0;
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab(`gc${++counter}`);
+    lab = testLab(this, "gc");
     wired = twoNodes(lab).node1;
   });
-
-  afterEach(() => lab?.destroy());
 
   const records = (network = "drawbridge"): string => `${wired.node.runDir}/attachments/${network}`;
   const store = (network = "drawbridge"): string => `${wired.node.dataDir}/${network}`;

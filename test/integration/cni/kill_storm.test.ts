@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { type CallOutcome, podCall, startPlugin } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { randomFrom } from "../../support/random.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { containerState, podAddresses } from "../../support/cni/container_state.ts";
@@ -117,13 +117,10 @@ describe("calls killed at any moment", function () {
   let pods: readonly LabPod[];
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab("kill-storm");
+    lab = testLab(this, "kill-storm");
     wired = twoNodes(lab).node1;
     pods = Array.from({ length: PARALLEL }, (_, i) => lab.pod(`w${i}`));
   });
-
-  afterEach(() => lab?.destroy());
 
   it(`P18: ${PAIRS} ADD/DEL pairs, ${PARALLEL} in parallel, one call in four killed: nothing leaks, no address is held twice`, async () => {
     const seed = Number(process.env["DRAWBRIDGE_SEED"] ?? Date.now() % 2 ** 31);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { add, check, type Configuration, configurationOf, del, pluginAs, podCall } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { addressesOf, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { rawCall } from "../../support/cni/raw_call.ts";
 
@@ -12,12 +12,9 @@ describe("a plugin that is not the first of its chain", function () {
   let wired: WiredNode;
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab("chained");
+    lab = testLab(this, "chained");
     wired = twoNodes(lab).node1;
   });
-  afterEach(() => lab?.destroy());
-
   /** Returns a pod that has an interface of another plugin, and the result of that plugin. */
   function chainedPod(): { readonly pod: LabPod; readonly prevResult: Configuration } {
     const pod = lab.pod("chained");

@@ -9,24 +9,20 @@ import {
   networkStatus,
   pluginAs,
 } from "../../lab/cni.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 
 describe("STATUS", function () {
   this.timeout(120_000);
   let lab: Lab;
   let wired: WiredNode;
-  let counter = 0;
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab(`status${++counter}`);
+    lab = testLab(this, "status");
     wired = twoNodes(lab).node1;
   });
-
-  afterEach(() => lab?.destroy());
 
   function assertWell({ exitCode, stdout, stderr }: CallOutcome, what: string): void {
     assert.deepEqual({ exitCode, stdout, stderr }, { exitCode: 0, stdout: "", stderr: "" }, what);

@@ -9,14 +9,14 @@ import { openConntrackSocket } from "../../../kernel/conntrack/table.ts";
 import { listEntries } from "../../support/list_entries.ts";
 import { formatTable } from "../../../kernel/nftables/text/text.ts";
 import { add, type CallOutcome, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { type TwoNodes, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { addressesIn, assertMasquerade } from "../../support/host_ports/masquerade.ts";
 import { overlaps } from "../../support/host_ports/overlaps.ts";
 import { everything, mapping, PORT, published } from "../../support/host_ports/published.ts";
 import { UdpClient } from "../../support/host_ports/udp_client.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { normalListing } from "../../support/nftables/listing.ts";
 import { hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
 import { addressesOf, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
@@ -34,13 +34,10 @@ describe("the node's tables of a plugin without policyd", function () {
   let counter = 0;
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab(`tables${++counter}`);
+    lab = testLab(this, "tables");
     nodes = twoNodes(lab);
     wired = nodes.node1;
   });
-
-  afterEach(() => lab?.destroy());
 
   const listing = (): string => wired.node.ruleset();
 

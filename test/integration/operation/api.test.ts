@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { renameSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import type { RawObject } from "../../apiserver/storage.ts";
-import { createLab } from "../../lab/lab.ts";
 import { ApiNode, PORT, SERVICE, slice, VIP } from "../../support/daemon/api_node.ts";
 import { makeCertificate } from "../../support/certificate.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { scrapeWhen } from "../../support/daemon/scrape.ts";
 import { until } from "../../support/until.ts";
 import { configured } from "../../support/daemon/policyd.ts";
@@ -20,15 +19,11 @@ const POLICY = networkPolicy("default", {
 describe("a node whose objects come from an API server", function () {
   this.timeout(180_000);
   let node: ApiNode;
-  let counter = 0;
 
   beforeEach(async function () {
-    requireKernel(this);
-    node = new ApiNode(createLab(`policyd-api${++counter}`));
+    node = new ApiNode(testLab(this, "policyd-api"));
     await node.prepare();
   });
-  afterEach(() => node?.lab.destroy());
-
   it("API-04 SVC-26: a daemon waits for an API server that is away, reports it, and programs nothing until it has everything", async () => {
     await node.server.apply(SERVICE, slice("10.244.1.3"));
     await node.server.tell({

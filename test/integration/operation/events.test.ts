@@ -3,11 +3,10 @@ import { setTimeout as pause } from "node:timers/promises";
 import { EVENTS_PATH } from "../../apiserver/events.ts";
 import { type RawObject, recordOf } from "../../apiserver/storage.ts";
 import { add, del } from "../../lab/cni.ts";
-import { createLab } from "../../lab/lab.ts";
 import { MOST_PAIRS } from "../../../policyd/policies/policy_size.ts";
 import { ApiNode, SERVICE } from "../../support/daemon/api_node.ts";
 import { manifestGrants } from "../../support/daemon/manifest_grants.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 
 const NAMESPACE: RawObject = { apiVersion: "v1", kind: "Namespace", metadata: { name: "shop" } };
 
@@ -31,17 +30,13 @@ const CREATE = { path: "/apis/events.k8s.io/v1/namespaces/shop/events", on: "cre
 describe("Events of a node whose objects come from an API server", function () {
   this.timeout(300_000);
   let node: ApiNode;
-  let counter = 0;
 
   beforeEach(async function () {
-    requireKernel(this);
-    node = new ApiNode(createLab(`policyd-events${++counter}`));
+    node = new ApiNode(testLab(this, "policyd-events"));
     await node.prepare();
     await node.listen();
     await node.server.apply(NAMESPACE, SERVICE);
   });
-  afterEach(() => node?.lab.destroy());
-
   /** Returns the reason and object of each Event, sorted. */
   async function events(): Promise<readonly string[]> {
     const { objects = [] } = await node.server.tell({ type: "read", path: EVENTS_PATH });

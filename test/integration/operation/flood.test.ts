@@ -4,9 +4,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Kind } from "../../../objects/model.ts";
 import { sample } from "../../apiserver/objects.ts";
 import { add, del } from "../../lab/cni.ts";
-import { createLab } from "../../lab/lab.ts";
 import { ApiNode, pod, slice } from "../../support/daemon/api_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { randomFrom } from "../../support/random.ts";
 import { roundsFor } from "../../support/long_form.ts";
 
@@ -23,12 +22,9 @@ describe("a node whose cluster changes all the time", function () {
   let node: ApiNode;
 
   beforeEach(async function () {
-    requireKernel(this);
-    node = new ApiNode(createLab("policyd-flood"));
+    node = new ApiNode(testLab(this, "policyd-flood"));
     await node.prepare();
   });
-  afterEach(() => node?.lab.destroy());
-
   it(`API-25: during ${CHANGES} changes of objects pods are attached and memory is bounded, and afterwards the model is the server's`, async () => {
     await node.listen();
     node.start();

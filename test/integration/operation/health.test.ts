@@ -5,13 +5,13 @@ import { readdirSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { ApiNode } from "../../support/daemon/api_node.ts";
 import { askHttp, type HttpAnswer } from "../../support/http.ts";
 import { configured, type DaemonProcess, installing } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { suiteLab } from "../../support/suite_lab.ts";
 import { valueWhen } from "../../support/until.ts";
 import { nodeOf } from "../../support/routes/route_lab.ts";
@@ -162,12 +162,9 @@ describe("the readiness of a daemon with an API server", function () {
   let node: ApiNode;
 
   beforeEach(async function () {
-    requireKernel(this);
-    node = new ApiNode(createLab("policyd-ready"));
+    node = new ApiNode(testLab(this, "policyd-ready"));
     await node.prepare();
   });
-  afterEach(() => node?.lab.destroy());
-
   it("HEALTH-06: the daemon is alive, and becomes ready when everything is read and the plugin is installed", async () => {
     const ask = (path: string): HttpAnswer => askHttp(node.wired.node, "127.0.0.1", PORT, path);
     node.start([`--kubeconfig=${node.kubeconfig()}`, configured(node.directory, installing(node.directory))]);

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { add } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { type TwoNodes, twoNodes } from "../../lab/topology.ts";
 import { askHttp, type HttpAnswer } from "../../support/http.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { type ManifestEndpoint, serviceManifest, TARGET_PORT } from "../../support/services/manifest.ts";
 import { valueWhen } from "../../support/until.ts";
 
@@ -26,8 +26,7 @@ describe("health checks of Services", function () {
   let pod: LabPod;
 
   beforeEach(async function () {
-    requireKernel(this);
-    lab = createLab("health-check");
+    lab = testLab(this, "health-check");
     nodes = twoNodes(lab, { mtu: 1420 });
     policyd = new PolicydNode(lab, nodes.node1);
     prober = new Prober(lab);
@@ -35,8 +34,6 @@ describe("health checks of Services", function () {
     pod = lab.pod("backend");
     assert.equal(add(nodes.node1, pod, policyd.overrides).exitCode, 0);
   });
-  afterEach(() => lab?.destroy());
-
   const PODS = ["10.244.1.2", "fd00:244:1::2"].map((text) => parseAddress(text));
 
   function manifest(conditions: ManifestEndpoint["conditions"] | "none", spec = {}): string {

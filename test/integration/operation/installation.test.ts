@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { add, version } from "../../lab/cni.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import { twoNodes, UPLINK, type WiredNode } from "../../lab/topology.ts";
 import { configured, type DaemonProcess, installing } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { nodeOf } from "../../support/routes/route_lab.ts";
 
 describe("policyd installs the plugin", function () {
@@ -16,15 +16,12 @@ describe("policyd installs the plugin", function () {
   let directory = "";
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab("policyd-installs");
+    lab = testLab(this, "policyd-installs");
     ({ node1: wired } = twoNodes(lab));
     policyd = new PolicydNode(lab, wired);
     directory = `${lab.scratch}/host`;
     mkdirSync(directory);
   });
-  afterEach(() => lab?.destroy());
-
   const configurationFile = (): string => `${directory}/conf/10-drawbridge.conflist`;
 
   async function start(...args: readonly string[]): Promise<DaemonProcess> {

@@ -5,11 +5,10 @@ import { LOOK_MILLISECONDS, PATIENCE_MILLISECONDS } from "../../../policyd/netwo
 import type { PlannedFault } from "../../apiserver/faults.ts";
 import { NODES_PATH } from "../../apiserver/node_status.ts";
 import { keyOf, type RawObject, recordOf } from "../../apiserver/storage.ts";
-import { createLab } from "../../lab/lab.ts";
 import { ApiNode } from "../../support/daemon/api_node.ts";
 import { askHttp } from "../../support/http.ts";
 import { manifestGrants, overlayGrants } from "../../support/daemon/manifest_grants.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { requireLongForm } from "../../support/long_form.ts";
 import { valueWhen } from "../../support/until.ts";
 import { configured } from "../../support/daemon/policyd.ts";
@@ -38,19 +37,15 @@ function nodeObject(name: string, address: string, number: number, conditions: r
 describe("the condition NetworkUnavailable of a node whose objects come from an API server", function () {
   this.timeout(300_000);
   let node: ApiNode;
-  let counter = 0;
   let address = "";
 
   beforeEach(async function () {
-    requireKernel(this);
-    node = new ApiNode(createLab(`policyd-netcond${++counter}`));
+    node = new ApiNode(testLab(this, "policyd-netcond"));
     address = formatAddress(node.wired.addresses[0]);
     await node.prepare();
     await node.server.tell({ type: "features", features: { grants: overlayGrants(OVERLAY) } });
     await node.listen();
   });
-  afterEach(() => node?.lab.destroy());
-
   function start(clearNetworkUnavailable: boolean): void {
     node.start([`--kubeconfig=${node.kubeconfig()}`, configured(node.directory, { clearNetworkUnavailable })]);
   }

@@ -6,9 +6,8 @@ import type { PlannedFault } from "../../apiserver/faults.ts";
 import { sample } from "../../apiserver/objects.ts";
 import { add, del, podCall, startPlugin } from "../../lab/cni.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
-import { createLab } from "../../lab/lab.ts";
 import { ApiNode, pod, slice } from "../../support/daemon/api_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { hasLongForm } from "../../support/long_form.ts";
 import { until } from "../../support/until.ts";
 
@@ -43,15 +42,11 @@ const OUTAGES: readonly Outage[] = [
 describe("a node whose API server is away for a while", function () {
   this.timeout(isFull ? 900_000 : 180_000);
   let node: ApiNode;
-  let counter = 0;
 
   beforeEach(async function () {
-    requireKernel(this);
-    node = new ApiNode(createLab(`policyd-outage${++counter}`));
+    node = new ApiNode(testLab(this, "policyd-outage"));
     await node.prepare();
   });
-  afterEach(() => node?.lab.destroy());
-
   /** A preloaded program that answers a signal with the bytes of the daemon's heap after a forced collection. */
   const HEAP = `const { writeFileSync, renameSync } = require("node:fs");
     process.on("SIGUSR2", () => {

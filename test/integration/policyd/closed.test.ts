@@ -3,10 +3,10 @@ import { openConntrackSocket } from "../../../kernel/conntrack/table.ts";
 import { listEntries } from "../../support/list_entries.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { add, type CallOutcome, type Configuration, del } from "../../lab/cni.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../../lab/probe/socket.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { nodeState } from "../../support/cni/kernel_state.ts";
 
 /** Changes in tables that otherwise look like the daemon's to the plugin. */
@@ -60,15 +60,11 @@ describe("the plugin without policyd, onUnavailable closed", function () {
   let overrides: Configuration;
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab("policyd-closed");
+    lab = testLab(this, "policyd-closed");
     ({ node1: wired } = twoNodes(lab));
     overrides = {
       policyd: { socket: `${lab.scratch}/run/policyd.sock`, wait: "50ms", onUnavailable: "closed" },
     };
-  });
-  afterEach(() => {
-    lab?.destroy();
   });
 
   const load = (text: string): string => wired.node.exec("nft", ["-f", "-"], text);

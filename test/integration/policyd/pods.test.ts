@@ -3,11 +3,11 @@ import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { dumpNeighbours, parseNeighbour } from "../../../kernel/route/neighbour.ts";
 import { add, type CallOutcome, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { nodeState } from "../../support/cni/kernel_state.ts";
 import { roundsFor } from "../../support/long_form.ts";
 
@@ -19,17 +19,13 @@ describe("pods of a node with policyd", function () {
   let wired: WiredNode;
   let policyd: PolicydNode;
   let overrides: Configuration;
-  let counter = 0;
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab(`policyd-pods${++counter}`);
+    lab = testLab(this, "policyd-pods");
     ({ node1: wired } = twoNodes(lab, { mtu: 1420 }));
     policyd = new PolicydNode(lab, wired);
     overrides = policyd.overrides;
   });
-  afterEach(() => lab?.destroy());
-
   function attach(names: readonly string[]): readonly LabPod[] {
     return names.map((name) => {
       const pod = lab.pod(name);

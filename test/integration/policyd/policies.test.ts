@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { add, type Configuration, del, podCall, startPlugin } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { until, valueWhen } from "../../support/until.ts";
 import { configured } from "../../support/daemon/policyd.ts";
 
@@ -38,17 +38,13 @@ describe("policies of a node with policyd", function () {
   let wired: WiredNode;
   let policyd: PolicydNode;
   let overrides: Configuration;
-  let counter = 0;
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab(`policyd-policies${++counter}`);
+    lab = testLab(this, "policyd-policies");
     ({ node1: wired } = twoNodes(lab));
     policyd = new PolicydNode(lab, wired);
     overrides = policyd.overrides;
   });
-  afterEach(() => lab?.destroy());
-
   function attach(name: string): LabPod {
     const pod = lab.pod(name);
     assert.equal(add(wired, pod, overrides).error, undefined);

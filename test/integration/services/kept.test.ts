@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { familyOf, parseAddress } from "../../../kernel/ip/address.ts";
 import { services as servicesParts } from "../../../policyd/services/rules/services_part.ts";
 import { add } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { brokenOf, PushFlow } from "../../support/policy/cuts/push_flow.ts";
 import { configured, type DaemonProcess } from "../../support/daemon/policyd.ts";
@@ -17,6 +17,7 @@ import { labelled, networkPolicy } from "../../support/policy/manifest.ts";
 import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
 import { kubeProxyRules } from "../../support/services/kube_proxy.ts";
 import { pod as apiPod } from "../../support/daemon/api_node.ts";
+import { testLab } from "../../support/suite_lab.ts";
 
 const CLUSTER_IPS = ["10.96.0.10", "fd00:96::10"] as const;
 const PORT = 8000;
@@ -124,13 +125,10 @@ describe("a node that changes over from kube-proxy and back", function () {
   let policyd: PolicydNode;
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab("kube-proxy-over");
+    lab = testLab(this, "kube-proxy-over");
     ({ node1: wired } = twoNodes(lab));
     policyd = new PolicydNode(lab, wired);
   });
-  afterEach(() => lab?.destroy());
-
   async function start(services: boolean): Promise<DaemonProcess> {
     const fields = { services, minSyncPeriod: "100ms", syncPeriod: "250ms" };
     return await policyd.start([configured(lab.scratch, fields)]);

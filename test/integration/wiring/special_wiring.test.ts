@@ -4,29 +4,26 @@ import type { MacAddress } from "../../../kernel/ip/mac.ts";
 import { parseLink } from "../../../kernel/route/link.ts";
 import { AF_BRIDGE, Notification } from "../../../kernel/route/notification.ts";
 import { add, type Configuration, del } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabNode, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabNode, LabPod } from "../../lab/lab.ts";
 import { Prober } from "../../lab/probe/prober.ts";
 import { setBridgeNetfilter, twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { eventually } from "../../support/guard/guarded_node.ts";
 import { mapping } from "../../support/host_ports/published.ts";
 import { normalListing } from "../../support/nftables/listing.ts";
-import { requireBridgeNetfilter, requireKernel } from "../../support/privilege.ts";
+import { requireBridgeNetfilter } from "../../support/privilege.ts";
 import { hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
 import { addressesOf, bridgePort, ipJson, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { testLab } from "../../support/suite_lab.ts";
 
 describe("how ADD wires unusual pods", function () {
   this.timeout(300_000);
   let lab: Lab;
   let wired: WiredNode;
-  let counter = 0;
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab(`special${++counter}`);
+    lab = testLab(this, "special");
     wired = twoNodes(lab).node1;
   });
-
-  afterEach(() => lab?.destroy());
 
   const ipamWith = (...subnets: readonly string[]): { readonly ipam: Configuration } => ({
     ipam: { type: "host-local", dataDir: wired.node.dataDir, ranges: subnets.map((subnet) => [{ subnet }]) },

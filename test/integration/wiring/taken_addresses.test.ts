@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { add, type Configuration } from "../../lab/cni.ts";
-import { createLab, type Lab } from "../../lab/lab.ts";
+import type { Lab } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { podResult } from "../../support/cni/add_result.ts";
 import { addressesOf, ipJson } from "../../support/cni/kernel_state.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 
 describe("an ADD and the addresses of others", function () {
   this.timeout(60_000);
@@ -12,12 +12,9 @@ describe("an ADD and the addresses of others", function () {
   let wired: WiredNode;
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab("taken");
+    lab = testLab(this, "taken");
     wired = twoNodes(lab).node1;
   });
-
-  afterEach(() => lab?.destroy());
 
   const ipamWith = (subnet: string): { readonly ipam: Configuration } => ({
     ipam: { type: "host-local", dataDir: wired.node.dataDir, ranges: [[{ subnet }]] },

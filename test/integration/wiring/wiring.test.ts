@@ -5,11 +5,11 @@ import { setTimeout } from "node:timers/promises";
 import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
 import { deleteLink } from "../../../kernel/route/link.ts";
 import { add, type Configuration, del } from "../../lab/cni.ts";
-import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
+import type { Lab, LabPod } from "../../lab/lab.ts";
 import { type LabNamespace } from "../../lab/namespace.ts";
 import { advertiseRouter } from "../../lab/router_advertisement.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
-import { requireKernel } from "../../support/privilege.ts";
+import { testLab } from "../../support/suite_lab.ts";
 import { randomFrom } from "../../support/random.ts";
 import { hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
 import { addressesOf, bridgePort, ipJson, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
@@ -19,15 +19,11 @@ describe("how ADD wires a pod", function () {
   let lab: Lab;
   let wired: WiredNode;
   let router: LabNamespace;
-  let counter = 0;
 
   beforeEach(function () {
-    requireKernel(this);
-    lab = createLab(`wiring${++counter}`);
+    lab = testLab(this, "wiring");
     ({ node1: wired, router } = twoNodes(lab, { mtu: 1420 }));
   });
-
-  afterEach(() => lab?.destroy());
 
   /** Adds a pod and returns it with the name of its host end. */
   const attach = (name: string, overrides?: Configuration): { pod: LabPod; hostInterface: string } => {
