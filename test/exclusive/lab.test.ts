@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import process from "node:process";
@@ -85,16 +85,6 @@ describe("a lab", () => {
     assert.equal(lock, `${lab.scratch}/xtables.lock\n`);
   });
 
-  it("brings the thread home when an action inside throws", () => {
-    using lab = createLab("home");
-    const node = lab.node("node1");
-    const links = readdirSync("/sys/class/net");
-    const inode = readNetworkNamespace();
-    assert.throws(() => node.inside(() => assert.fail("on purpose")), /on purpose/);
-    assert.equal(readNetworkNamespace(), inode);
-    assert.deepEqual(readdirSync("/sys/class/net"), links);
-  });
-
   describe("of a process that ends", () => {
     for (const [how, rest] of [
       ["by itself", ""],
@@ -174,8 +164,3 @@ describe("a lab", () => {
     rmdirSync(other ?? "");
   });
 });
-
-function readNetworkNamespace(): string {
-  using lab = createLab("unused");
-  return `${lab.home.device}:${lab.home.inode}`;
-}

@@ -36,6 +36,10 @@ describe("Services that claim what nodes depend on", function () {
     listen(on.nodes.router, on.outside, SERVICE_PORT);
   });
 
+  afterEach(() => {
+    on?.here.apply("");
+    on?.here.restart({});
+  });
   after(() => on?.[Symbol.dispose]());
 
   /** Returns the clients of the API server on the node: a pod, and the node itself. */
@@ -89,8 +93,6 @@ describe("Services that claim what nodes depend on", function () {
         for (const protocol of transports) await on.reach(flows(CLUSTER_IPS, protocol), [on.near]);
       }
     }
-    on.here.apply("");
-    on.here.restart({});
   });
 
   it("CLAIM-01: the node keeps its protected port, also for outside clients; without protection a node port or an external IP takes it", async () => {
@@ -118,8 +120,6 @@ describe("Services that claim what nodes depend on", function () {
       await on.reach(all("tcp", port), [{ namespace: node }]);
       await on.reach(all("udp", port), [on.near]);
     }
-    on.here.apply("");
-    on.here.restart({});
   });
 
   it("CLAIM-06 CVE-2020-8554: an external IP that is the node's address takes no port of a program or of another pod's host port, but a free one, which it keeps", async () => {
@@ -158,8 +158,6 @@ describe("Services that claim what nodes depend on", function () {
     await yields();
     on.here.restart({ isYielding: true });
     await yields();
-    on.here.apply("");
-    on.here.restart({});
   });
 
   it("CLAIM-01: a Service without endpoints does not get a protected socket either, so connections to the socket are not refused", async () => {
@@ -177,8 +175,6 @@ describe("Services that claim what nodes depend on", function () {
     const ports = [{ protocol: "TCP", port: NODE_PORT, owner: "the kubelet" }] as const;
     on.here.restart({ protection: protecting([], { ports }) });
     await on.reach(flow, [{ namespace: node }]);
-    on.here.apply("");
-    on.here.restart({});
   });
 
   it("CLAIM-02: an external IP or a balancer's address takes an address of a pod without protection, and not with it", async () => {
@@ -191,8 +187,6 @@ describe("Services that claim what nodes depend on", function () {
       on.here.restart({ protection: protecting([]) });
       for (const protocol of transports) await on.reach(flows(victim.addresses, protocol), [victim]);
     }
-    on.here.apply("");
-    on.here.restart({});
   });
 
   it("CLAIM-05: an external IP does not take another Service's balancer address, older external IP or node port", async () => {
@@ -232,8 +226,6 @@ describe("Services that claim what nodes depend on", function () {
     on.here.restart({});
     on.here.apply(`${taking(own)}${port}`);
     await on.reach(all(own), [evil]);
-    on.here.apply("");
-    on.here.restart({});
   });
 
   it("CLAIM-01: a load balancer's own address keeps every port, also ports that are protected on nodes", async () => {
@@ -246,8 +238,6 @@ describe("Services that claim what nodes depend on", function () {
       from.flatMap((one) => on.flows(one, BALANCER, { transports })),
       [on.near],
     );
-    on.here.apply("");
-    on.here.restart({});
   });
 
   it("CLAIM-04: a rule of another program does not translate connections to a kept address either", async () => {
@@ -270,6 +260,5 @@ describe("Services that claim what nodes depend on", function () {
     on.here.restart({ protection: protecting(socketsAt(on.outside, port), { isKept: true }) });
     await on.reach(flows(on.outside, "tcp"), [{ namespace: on.nodes.router }]);
     node.exec("nft", ["delete", "table", "inet", "others"]);
-    on.here.restart({});
   });
 });

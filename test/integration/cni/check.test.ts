@@ -6,7 +6,7 @@ import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { everything } from "../../support/host_ports/published.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { testLab } from "../../support/suite_lab.ts";
-import { hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
+import { assertQuiet, hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 
 /** An attached pod, with everything of it that a test may break. */
@@ -176,10 +176,6 @@ describe("CHECK", function () {
     return { pod, host: hostInterfaceOf(podResult(outcome)), result };
   }
 
-  function assertOk({ exitCode, stdout, stderr }: CallOutcome, what: string): void {
-    assert.deepEqual({ exitCode, stdout, stderr }, { exitCode: 0, stdout: "", stderr: "" }, what);
-  }
-
   function assertBroken({ exitCode, error, stderr }: CallOutcome, says: RegExp, what: string): void {
     assert.deepEqual([exitCode, error?.code, stderr], [1, 107, ""], `${what}: ${error?.msg}`);
     assert.match(error?.msg ?? "", says, `${what}: ${error?.msg}`);
@@ -188,7 +184,7 @@ describe("CHECK", function () {
   it("B15: CHECK succeeds right after ADD and reports each single breakage, in a process of its own", () => {
     for (const [index, { what, breakIt, says }] of breakages.entries()) {
       const attached = attach(`p${index}`, {});
-      assertOk(check(wired, attached.pod, attached.result), `before ${what}`);
+      assertQuiet(check(wired, attached.pod, attached.result), `before ${what}`);
       breakIt(attached, wired);
       const before = nodeState(wired.node);
       assertBroken(check(wired, attached.pod, attached.result), says, what);
@@ -228,7 +224,7 @@ describe("CHECK", function () {
     for (const [index, [command, says]] of cases.entries()) {
       wired.node.exec("nft", ["flush", "ruleset"]);
       const { pod, result } = attach(`p${index}`, everything);
-      assertOk(check(wired, pod, result, everything), command);
+      assertQuiet(check(wired, pod, result, everything), command);
       const sets = wired.node.exec("nft", ["list", "sets", "bridge"]);
       const [, macs = ""] = /set (\w+) \{/.exec(sets) ?? [];
       wired.node.exec("nft", command.replace("podmac", macs).split(" "));
@@ -250,7 +246,7 @@ describe("CHECK", function () {
     // The tuning plugin reports its changes like this.
     Object.assign(inThePod, { mac: "02:00:00:00:00:07".toUpperCase(), mtu: 1300 });
     assertBroken(check(wired, pod, result), /has MAC address 02:00:00:00:00:07; expected 0a:58:/, "not in the result");
-    assertOk(check(wired, pod, chained), "tuning");
+    assertQuiet(check(wired, pod, chained), "tuning");
     pod.exec("ip", ["addr", "add", "192.0.2.77/32", "dev", "eth0"]);
     pod.exec("ip", ["link", "add", "net1", "type", "veth", "peer", "name", "other-end"]);
     pod.exec("ip", ["route", "add", "198.51.100.0/24", "via", "10.244.1.1", "dev", "eth0", "onlink"]);
@@ -260,21 +256,21 @@ describe("CHECK", function () {
     chained.ips.push({ interface: 3, address: "203.0.113.10/24", gateway: "" });
     chained.routes.push({ dst: "203.0.113.64/26", gw: "" });
     chained.routes.push({ dst: "203.0.113.128/25", gw: "203.0.113.1" }, { dst: "198.51.100.0/24", gw: "10.244.1.1" });
-    assertOk(check(wired, pod, chained), "additions");
+    assertQuiet(check(wired, pod, chained), "additions");
     const [, ...fewer] = chained.routes;
     pod.exec("ip", ["-4", "route", "del", "default"]);
-    assertOk(check(wired, pod, { ...chained, routes: fewer }), "a route that a later plugin has taken away");
+    assertQuiet(check(wired, pod, { ...chained, routes: fewer }), "a route that a later plugin has taken away");
     // A chained sbr does this and does not report it in the result.
     pod.exec("ip", ["route", "add", "default", "via", "10.244.1.1", "dev", "eth0", "onlink", "table", "100"]);
-    assertOk(check(wired, pod, chained), "a route in another table");
+    assertQuiet(check(wired, pod, chained), "a route in another table");
   });
 
   it("B15: CHECK succeeds for a second interface of a pod that already has a default route", () => {
     const { pod, result } = attach("p", {});
     const second = add(wired, pod, { name: "second" }, { ifname: "net1" });
     assert.equal(second.exitCode, 0, second.stdout);
-    assertOk(check(wired, pod, second.result, { name: "second" }, { ifname: "net1" }), "net1");
-    assertOk(check(wired, pod, result), "eth0");
+    assertQuiet(check(wired, pod, second.result, { name: "second" }, { ifname: "net1" }), "net1");
+    assertQuiet(check(wired, pod, result), "eth0");
   });
 
   it("B15: CHECK refuses a missing or malformed result or one of another attachment with code 7, and a namespace that is gone with 8", () => {
@@ -306,13 +302,13 @@ describe("CHECK", function () {
     const daemon = await policyd.start();
     try {
       const { pod, result } = attach("p", policyd.overrides);
-      assertOk(check(wired, pod, result, policyd.overrides), "right after ADD");
+      assertQuiet(check(wired, pod, result, policyd.overrides), "right after ADD");
       wired.node.exec("nft", ["flush", "set", "bridge", "drawbridge", "podmac"]);
-      assertOk(check(wired, pod, result, policyd.overrides), "the daemon restores it meanwhile");
+      assertQuiet(check(wired, pod, result, policyd.overrides), "the daemon restores it meanwhile");
       await daemon.kill("SIGKILL");
-      assertOk(check(wired, pod, result, policyd.overrides), "without the daemon what is in force stays");
+      assertQuiet(check(wired, pod, result, policyd.overrides), "without the daemon what is in force stays");
       const waiting = attach("waiting", closed);
-      assertOk(check(wired, waiting.pod, waiting.result, closed), "closed");
+      assertQuiet(check(wired, waiting.pod, waiting.result, closed), "closed");
       for (const set of [
         "bridge drawbridge podmac",
         "inet drawbridge-policy known4",
@@ -337,13 +333,13 @@ describe("CHECK", function () {
     const lo = { name: "lo", type: "loopback" };
     const loopback = { executable: pluginAs("loopback", lab.scratch), ifname: "lo" };
     const outcome = add(wired, pod, lo, loopback);
-    assertOk(check(wired, pod, outcome.result, lo, loopback), "up");
+    assertQuiet(check(wired, pod, outcome.result, lo, loopback), "up");
     pod.exec("ip", ["link", "set", "lo", "down"]);
     assertBroken(check(wired, pod, outcome.result, lo, loopback), /^interface lo is down in /, "down");
     const ipam = { executable: pluginAs("drawbridge-ipam", lab.scratch) };
     assert.equal(check(wired, pod, {}, {}, ipam).error?.code, 103);
     assert.equal(add(wired, pod, {}, ipam).exitCode, 0);
-    assertOk(check(wired, pod, {}, {}, ipam), "reserved");
+    assertQuiet(check(wired, pod, {}, {}, ipam), "reserved");
     assert.equal(del(wired, pod, {}, ipam).exitCode, 0);
     assert.match(check(wired, pod, {}, {}, ipam).error?.msg ?? "", /^Failed to find address added by container /);
     assert.deepEqual(nodeState(wired.node), nothingHeld);

@@ -1,16 +1,7 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  add,
-  type CallOutcome,
-  check,
-  collectGarbage,
-  type Configuration,
-  del,
-  garbageCall,
-  startPlugin,
-} from "../../lab/cni.ts";
+import { add, check, collectGarbage, type Configuration, del, garbageCall, startPlugin } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { everything, mapping, published } from "../../support/host_ports/published.ts";
@@ -20,6 +11,7 @@ import { randomFrom } from "../../support/random.ts";
 import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { writeAttachments } from "../../support/cni/many_attachments.ts";
 import { roundsFor } from "../../support/long_form.ts";
+import { assertQuiet } from "../../support/cni/add_result.ts";
 
 const ATTACHMENTS = 5000;
 const STALE = 100;
@@ -47,10 +39,6 @@ describe("GC", function () {
 
   const valid = (pod: LabPod, ifname = "eth0"): Configuration => ({ containerID: pod.containerId, ifname });
 
-  function assertDone({ exitCode, stdout, stderr }: CallOutcome, what: string): void {
-    assert.deepEqual({ exitCode, stdout, stderr }, { exitCode: 0, stdout: "", stderr: "" }, what);
-  }
-
   /** Makes the path in a record lead nowhere, as it does in a mount namespace that the pod's runtime does not share. */
   function hidePath(pod: LabPod, network = "drawbridge"): string {
     const path = `${records(network)}/${pod.containerId}:eth0.json`;
@@ -71,13 +59,13 @@ describe("GC", function () {
     const path = `${records()}/${replaced.containerId}:eth0.json`;
     writeFileSync(path, readFileSync(path, "utf8").replace(/"inode":"\d+"/, '"inode":"1"'));
     const before = nodeState(wired.node);
-    assertDone(collectGarbage(wired, []), "in another mount namespace");
+    assertQuiet(collectGarbage(wired, []), "in another mount namespace");
     assert.deepEqual(nodeState(wired.node), before);
     assert.equal(readdirSync(records()).length, 2);
     for (const pod of [hidden, replaced]) lab.remove(pod);
     const deadline = Date.now() + 20_000;
     while (nodeState(wired.node).podLinks.length > 0) assert.ok(Date.now() < deadline, "the kernel removes the links");
-    assertDone(collectGarbage(wired, []), "after their end");
+    assertQuiet(collectGarbage(wired, []), "after their end");
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
@@ -92,7 +80,7 @@ describe("GC", function () {
       assert.match(stderr, /^GC of network drawbridge without cni\.dev\/valid-attachments: nothing is removed\n$/);
       assert.deepEqual(nodeState(wired.node), before);
     }
-    assertDone(collectGarbage(wired, []), "an empty list");
+    assertQuiet(collectGarbage(wired, []), "an empty list");
     assert.deepEqual(readdirSync(records()), [`${alive.pod.containerId}:eth0.json`]);
     assert.equal(nodeState(wired.node).podLinks.length, 1, "the link of what has ended is gone");
     assert.equal(nodeState(wired.node).reservations.length, 2);
@@ -109,7 +97,7 @@ describe("GC", function () {
     assert.ok(listed !== undefined && whole !== undefined && second !== undefined && gone !== undefined);
     for (const pod of [listed, whole, second, gone]) endNamespace(pod);
     const list = [valid(listed), { containerID: whole.containerId }, valid(second, "net1")];
-    assertDone(collectGarbage(wired, list), "some");
+    assertQuiet(collectGarbage(wired, list), "some");
     assert.deepEqual(
       readdirSync(records()).sort(),
       [listed, whole].map(({ containerId }) => `${containerId}:eth0.json`).sort(),
@@ -132,7 +120,7 @@ describe("GC", function () {
     wired.node.exec("ip", ["link", "del", hostInterface]);
     const strangers = ["torn:eth0.json", "x.json", "a:b:c.json", ".scratch:eth0.json", "unsafe name:eth0.json"];
     for (const name of strangers) writeFileSync(`${records()}/${name}`, "{");
-    assertDone(collectGarbage(wired, []), "strangers");
+    assertQuiet(collectGarbage(wired, []), "strangers");
     assert.deepEqual(readdirSync(records()).sort(), [...strangers, `${running.containerId}:eth0.json`].sort());
     assert.equal(readdirSync(records("another")).length, 1);
     assert.equal(readdirSync(store("another")).filter((name) => name.startsWith("10.")).length, 1);
@@ -160,7 +148,7 @@ describe("GC", function () {
       const file = `${store()}/${name}`;
       if (readFileSync(file, "utf8").startsWith(running.containerId)) utimesSync(file, 1000, 1000);
     }
-    assertDone(collectGarbage(wired, [{ containerID: "listed" }]), "after a reboot");
+    assertQuiet(collectGarbage(wired, [{ containerID: "listed" }]), "after a reboot");
     const left = readdirSync(store()).filter((name) => /^(10|fd)/.test(name));
     const ofRunning = left.filter((name) => readFileSync(`${store()}/${name}`, "utf8").startsWith(running.containerId));
     assert.equal(ofRunning.length, 2);
@@ -173,7 +161,7 @@ describe("GC", function () {
     ]);
     assert.deepEqual(readdirSync(records()), [`${running.containerId}:eth0.json`]);
     rmSync(records(), { recursive: true });
-    assertDone(collectGarbage(wired, [{ containerID: "listed" }]), "without records the link shows that the pod runs");
+    assertQuiet(collectGarbage(wired, [{ containerID: "listed" }]), "without records the link shows that the pod runs");
     assert.equal(readdirSync(store()).filter((name) => ofRunning.includes(name)).length, 2);
   });
 
@@ -198,7 +186,7 @@ describe("GC", function () {
       const ended = attach("ended", policyd.overrides).pod;
       endNamespace(ended);
       assert.equal(daemon.status().attachments, 2);
-      assertDone(collectGarbage(wired, [valid(alive)], policyd.overrides), "with the daemon");
+      assertQuiet(collectGarbage(wired, [valid(alive)], policyd.overrides), "with the daemon");
       assert.equal(daemon.status().attachments, 1);
       assert.deepEqual(readdirSync(records()), [`${alive.containerId}:eth0.json`]);
       assert.ok(!wired.node.ruleset().includes(ended.containerId));
@@ -222,7 +210,7 @@ describe("GC", function () {
       running.kill("SIGKILL");
       await running.outcome;
     }
-    assertDone(collectGarbage(wired, []), "the last one");
+    assertQuiet(collectGarbage(wired, []), "the last one");
     assert.deepEqual(nodeState(wired.node), nothingHeld);
     assert.ok(!/comment "dbv/.test(wired.node.ruleset()), "no element is left");
   });
@@ -254,7 +242,7 @@ describe("GC", function () {
       .filter((_, i) => i % (ATTACHMENTS / STALE) !== 0)
       .map((containerID) => ({ containerID, ifname: "eth0" }));
     const outcome = collectGarbage(wired, list);
-    assertDone(outcome, "many");
+    assertQuiet(outcome, "many");
     assert.equal(readdirSync(records()).length, ATTACHMENTS - STALE);
     assert.equal(readdirSync(store()).filter((name) => /^(10|fd)/.test(name)).length, 2 * (ATTACHMENTS - STALE));
     assert.ok(!existsSync(`${store()}/10.245.0.0`));

@@ -13,6 +13,7 @@ import type { Lab } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
 import { testLab } from "../../support/suite_lab.ts";
+import { assertQuiet } from "../../support/cni/add_result.ts";
 
 describe("STATUS", function () {
   this.timeout(120_000);
@@ -23,10 +24,6 @@ describe("STATUS", function () {
     lab = testLab(this, "status");
     wired = twoNodes(lab).node1;
   });
-
-  function assertWell({ exitCode, stdout, stderr }: CallOutcome, what: string): void {
-    assert.deepEqual({ exitCode, stdout, stderr }, { exitCode: 0, stdout: "", stderr: "" }, what);
-  }
 
   function assertFails({ exitCode, error, stderr }: CallOutcome, code: number, says: RegExp): void {
     assert.deepEqual([exitCode, error?.code, stderr], [1, code, ""], error?.msg);
@@ -49,12 +46,12 @@ describe("STATUS", function () {
   }
 
   it("STATUS-01: fails with code 50 once every ADD has failed for a minute, and no longer when one succeeds", () => {
-    assertWell(networkStatus(wired), "a fresh node");
+    assertQuiet(networkStatus(wired), "a fresh node");
     const broken = breakStore();
     assert.equal(add(wired, lab.pod("a"), broken).error?.code, 5);
-    assertWell(networkStatus(wired), "right after the first failure");
+    assertQuiet(networkStatus(wired), "right after the first failure");
     age("attach", 59);
-    assertWell(networkStatus(wired), "before the minute is over");
+    assertQuiet(networkStatus(wired), "before the minute is over");
     age("attach", 2);
     assertFails(
       networkStatus(wired),
@@ -64,12 +61,12 @@ describe("STATUS", function () {
     assert.equal(add(wired, lab.pod("b"), broken).error?.code, 5);
     assertFails(networkStatus(wired), 50, /^no pod could be attached/);
     age("attach", 200, 121);
-    assertWell(networkStatus(wired), "nobody has tried for two minutes");
+    assertQuiet(networkStatus(wired), "nobody has tried for two minutes");
     assert.equal(add(wired, lab.pod("c"), broken).error?.code, 5);
     assertFails(networkStatus(wired), 50, /^no pod could be attached/);
     assert.equal(add(wired, lab.pod("d")).exitCode, 0);
     assert.ok(!existsSync(failureFile("attach")));
-    assertWell(networkStatus(wired), "after a success");
+    assertQuiet(networkStatus(wired), "after a success");
   });
 
   it("STATUS-01: succeeds after a single failed ADD, however long no other follows, and fails once an ADD has failed a minute later", () => {
@@ -77,7 +74,7 @@ describe("STATUS", function () {
     assert.equal(add(wired, lab.pod("a"), broken).error?.code, 5);
     for (const seconds of [1, 60, 58]) {
       age("attach", seconds, seconds);
-      assertWell(networkStatus(wired), "one ADD failed, and no other was tried");
+      assertQuiet(networkStatus(wired), "one ADD failed, and no other was tried");
     }
     assert.equal(add(wired, lab.pod("b"), broken).error?.code, 5);
     assertFails(networkStatus(wired), 50, /^no pod could be attached to network drawbridge for 1\d\d s/);
@@ -111,12 +108,12 @@ describe("STATUS", function () {
       `${noted.slice(0, -1)}${" ".repeat(10_000)}}`,
     ]) {
       writeFileSync(failureFile("attach"), text);
-      assertWell(networkStatus(wired), text.slice(0, 100));
-      assertWell(networkStatus(wired), text.slice(0, 100));
+      assertQuiet(networkStatus(wired), text.slice(0, 100));
+      assertQuiet(networkStatus(wired), text.slice(0, 100));
     }
     rmSync(failureFile("attach"));
     mkdirSync(failureFile("attach"));
-    assertWell(networkStatus(wired), "a directory");
+    assertQuiet(networkStatus(wired), "a directory");
     assert.equal(add(wired, lab.pod("b"), broken).error?.code, 5);
     assert.equal(add(wired, lab.pod("c")).exitCode, 0, "an obstacle to the note fails no ADD");
   });
@@ -133,11 +130,11 @@ describe("STATUS", function () {
       assert.match(error?.msg ?? "", /no IP addresses available in range set/);
     }
     assert.ok(!existsSync(failureFile("attach")));
-    assertWell(networkStatus(wired, tiny), "full");
-    assertWell(networkStatus(wired, tiny, pluginAs("drawbridge-ipam", lab.scratch)), "the IPAM plugin by itself");
+    assertQuiet(networkStatus(wired, tiny), "full");
+    assertQuiet(networkStatus(wired, tiny, pluginAs("drawbridge-ipam", lab.scratch)), "the IPAM plugin by itself");
     assert.equal(del(wired, holder, tiny).exitCode, 0);
     assert.equal(add(wired, lab.pod("c"), tiny).exitCode, 0);
-    assertWell(networkStatus(wired, tiny), "again");
+    assertQuiet(networkStatus(wired, tiny), "again");
   });
 
   it("STATUS-01: a reason why every ADD would fail is found without an ADD, and forgotten as soon as it has gone", async () => {
@@ -148,20 +145,20 @@ describe("STATUS", function () {
       ["a configuration that ADD refuses", { vlan: 7 }, /vlan: 7 is not supported/],
       ["a daemon that is away, where pods must not wait closed", policyd.overridesWith({}), /policyd\.sock/],
     ] as const) {
-      assertWell(networkStatus(wired, overrides), `${what}, at first`);
+      assertQuiet(networkStatus(wired, overrides), `${what}, at first`);
       age("node", 61);
       assertFails(networkStatus(wired, overrides), 50, says);
-      assertWell(networkStatus(wired), `without ${what}`);
-      assertWell(networkStatus(wired, overrides), `${what}, for a moment again`);
-      assertWell(networkStatus(wired), "well");
+      assertQuiet(networkStatus(wired), `without ${what}`);
+      assertQuiet(networkStatus(wired, overrides), `${what}, for a moment again`);
+      assertQuiet(networkStatus(wired), "well");
     }
-    assertWell(
+    assertQuiet(
       networkStatus(wired, policyd.overridesWith({ onUnavailable: "closed" })),
       "a daemon that is away, closed",
     );
     try {
       await policyd.start();
-      assertWell(networkStatus(wired, policyd.overrides), "with the daemon");
+      assertQuiet(networkStatus(wired, policyd.overrides), "with the daemon");
       assert.ok(!existsSync(failureFile("node")));
     } finally {
       await policyd.kill();
@@ -169,19 +166,19 @@ describe("STATUS", function () {
   });
 
   it("STATUS-01: fails at once where nothing can be written beside the notes, since ADDs cannot write there either", () => {
-    assertWell(networkStatus(wired), "at first");
+    assertQuiet(networkStatus(wired), "at first");
     rmSync(`${wired.node.runDir}/failures`, { recursive: true });
     writeFileSync(`${wired.node.runDir}/failures`, "");
     assertFails(networkStatus(wired), 50, /^no pod can be attached to network drawbridge: .*failures: already exists/);
     rmSync(`${wired.node.runDir}/failures`);
-    assertWell(networkStatus(wired), "again");
+    assertQuiet(networkStatus(wired), "again");
   });
 
   it("STATUS-03: fails with code 51 once running pods have had no bridge for a minute, and not before nor after", () => {
     const pods = [lab.pod("a"), lab.pod("b")];
     const results = pods.map((pod) => add(wired, pod).result as { interfaces: { name: string }[] });
     const [first = "", second = ""] = results.map(({ interfaces }) => interfaces[1]?.name ?? "");
-    assertWell(networkStatus(wired), "with pods");
+    assertQuiet(networkStatus(wired), "with pods");
     for (const [breaks, repairs, says] of [
       [["link set cni0 down"], ["link set cni0 up"], /bridge cni0 is down$/],
       [
@@ -192,14 +189,14 @@ describe("STATUS", function () {
       [["link del cni0"], [], /bridge cni0 is missing$/],
     ] as const) {
       for (const command of breaks) wired.node.exec("ip", command.split(" "));
-      assertWell(networkStatus(wired), `${breaks.join()}, at first`);
+      assertQuiet(networkStatus(wired), `${breaks.join()}, at first`);
       age("traffic", 61);
       assertFails(networkStatus(wired), 51, says);
       for (const command of repairs) wired.node.exec("ip", command.split(" "));
-      if (repairs.length > 0) assertWell(networkStatus(wired), repairs.join());
+      if (repairs.length > 0) assertQuiet(networkStatus(wired), repairs.join());
     }
     for (const pod of pods) assert.equal(del(wired, pod).exitCode, 0);
-    assertWell(networkStatus(wired), "without pods nobody suffers");
+    assertQuiet(networkStatus(wired), "without pods nobody suffers");
   });
 
   it("STATUS-05: a daemon that starts reports ADDs that failed before because no daemon answered", async () => {

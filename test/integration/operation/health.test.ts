@@ -11,8 +11,7 @@ import { ApiNode } from "../../support/daemon/api_node.ts";
 import { askHttp, type HttpAnswer } from "../../support/http.ts";
 import { configured, type DaemonProcess, installing } from "../../support/daemon/policyd.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
-import { testLab } from "../../support/suite_lab.ts";
-import { suiteLab } from "../../support/suite_lab.ts";
+import { suiteLab, testLab } from "../../support/suite_lab.ts";
 import { valueWhen } from "../../support/until.ts";
 import { nodeOf } from "../../support/routes/route_lab.ts";
 

@@ -24,3 +24,8 @@ export function hostInterfaceOf(result: PodResult): string {
   assert.ok(host !== undefined && host.sandbox === undefined);
   return host.name;
 }
+
+/** Asserts that a call other than ADD succeeded, and that it printed nothing. */
+export function assertQuiet({ exitCode, stdout, stderr }: CallOutcome, what: string): void {
+  assert.deepEqual({ exitCode, stdout, stderr }, { exitCode: 0, stdout: "", stderr: "" }, what);
+}
