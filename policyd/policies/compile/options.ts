@@ -21,7 +21,7 @@ export interface PolicyOptions {
   readonly answerLogGroup: number;
   /** Answers wait in the queue of the same number until the daemon has read them. */
   readonly hasAnswerQueue?: boolean;
-  /** The number of rules for each family up to which NetworkPolicies are compiled rule by rule; the usual one if absent. */
+  /** The most rules for a family with which NetworkPolicies are compiled rule by rule; absent for the usual number. */
   readonly flattenAbove?: number;
 }
 

@@ -253,7 +253,7 @@ describe("policyd/policies/live/retained_policies", () => {
     node.change(set(namespace), set(pod));
     node.apply({ type: "attached", attachment: attachmentOf(pod, ["10.0.0.1"]) });
     node.settle();
-    const many = Array.from({ length: 10 }, (_, i) => Object.freeze({ ...large, name: `p${i}`, key: `n/p${i}` }));
+    const many = Array.from({ length: 14 }, (_, i) => Object.freeze({ ...large, name: `p${i}`, key: `n/p${i}` }));
     for (const one of many) node.change(set(one));
     for (const one of many) node.change(gone(one));
     assert.equal(node.elements("egress4").length, 1);
