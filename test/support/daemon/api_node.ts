@@ -140,20 +140,21 @@ export class ApiNode {
     return { policyd: { socket: `${this.directory}/run/policyd.sock`, wait } };
   }
 
-  /** Attaches three pods, two of which listen, and creates the Service in front of the first. */
+  /** Attaches three pods, two of which listen, and creates their Namespace and the Service in front of the first. */
   async attachPods(): Promise<void> {
-    await this.server.apply(SERVICE, slice("10.244.1.3"));
+    const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } };
+    await this.server.apply(namespace, SERVICE, slice("10.244.1.3"));
     for (const [name, number] of [
       ["client", 2],
       ["first", 3],
       ["second", 4],
     ] as const) {
       await this.server.apply(pod(name, name));
-      const namespace = this.lab.pod(name);
-      assert.equal(add(this.wired, namespace, this.overrides()).error, undefined);
-      this.pods.set(name, namespace);
+      const attached = this.lab.pod(name);
+      assert.equal(add(this.wired, attached, this.overrides()).error, undefined);
+      this.pods.set(name, attached);
       if (name !== "client")
-        this.prober.listen("tcp", { namespace, address: parseAddress(`10.244.1.${number}`), port: 8080 });
+        this.prober.listen("tcp", { namespace: attached, address: parseAddress(`10.244.1.${number}`), port: 8080 });
     }
   }
 

@@ -225,7 +225,7 @@ export class MemberSets {
 
   #wantedBy({ identity, ports }: Member): readonly SourcesOfSet[] {
     const ofGroups = this.#sourcesOf(identity);
-    if (this.#byName.size === 0 || identity.namespace === undefined || ports.length === 0) return ofGroups;
+    if (this.#byName.size === 0 || ports.length === 0) return ofGroups;
     const found = new Map(ofGroups.map(({ active, sources }) => [active, [...sources]]));
     for (const name of new Set(ports.map((port) => port.name ?? ""))) {
       for (const active of this.#byName.get(name) ?? []) {
