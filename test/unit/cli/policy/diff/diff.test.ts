@@ -17,7 +17,8 @@ import { cidrContains, lastAddress, networkAddress, parseCidr } from "../../../.
 import type { Pod } from "../../../../../objects/model.ts";
 import { isFinished } from "../../../../../objects/semantics/policies/address_owner.ts";
 import { evaluatePolicy } from "../../../../../objects/semantics/policies/evaluate.ts";
-import type { Flow, FlowEnd, Traffic } from "../../../../../objects/semantics/policies/flow.ts";
+import type { Flow, FlowEnd, FlowEnds, Traffic } from "../../../../../objects/semantics/policies/flow.ts";
+import { familiesOf } from "../../../../../objects/semantics/policies/party.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../../../../objects/semantics/policies/policy_index.ts";
 import type { PolicyVerdict } from "../../../../../objects/semantics/policies/verdict.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
@@ -108,13 +109,16 @@ describe("cli/policy/diff: random pairs of clusters", () => {
             ? `node/${end.name}`
             : (regions.find(({ name }) => isIn(name, end.address))?.name ?? "");
         };
+        // Where neither end has an address, a packet may be of either family.
+        const familiesBetween = (ends: FlowEnds): readonly (Family | undefined)[] =>
+          sidesOf(ends).every((index) => familiesOf(index, ends) === undefined) ? [undefined] : FAMILIES;
         const isPossible = (flow: Flow): boolean =>
           sidesOf(flow).every((index) => evaluatePolicy(index, flow).kind !== "impossible");
         const traffics = trafficsIn([first, second]);
         const ends = endsOf([first, second]).filter(
           (end) => end.type !== "pod" || [before, after].some(({ pods }) => isRunning(pods.get(end.key)?.pod)),
         );
-        for (const [pair, flows] of flowsOf(ends, traffics, isPossible)) {
+        for (const [pair, flows] of flowsOf(ends, traffics, familiesBetween, isPossible)) {
           // A new pod's connections to itself do not count, and a new pod of the host's network is its node.
           const here = sidesOf({ source: pair[0], destination: pair[1] });
           const isPoliced = pair.some((end) => here.some((index) => isSubject(index, end)));
@@ -223,18 +227,19 @@ function expanded(name: string, groups: readonly EndGroup[]): readonly EndGroup[
   });
 }
 
-type FlowOfFamily = Flow & { readonly family: Family };
-
 /** Yields all traffic between each two ends of which policies may select one. */
 function* flowsOf(
   ends: readonly FlowEnd[],
   traffics: readonly Traffic[],
+  familiesBetween: (ends: FlowEnds) => readonly (Family | undefined)[],
   isPossible: (flow: Flow) => boolean,
-): Generator<readonly [readonly [FlowEnd, FlowEnd], readonly FlowOfFamily[]]> {
+): Generator<readonly [readonly [FlowEnd, FlowEnd], readonly Flow[]]> {
   for (const source of ends) {
     for (const destination of ends) {
       if (source.type === "address" && destination.type === "address") continue;
-      const families = FAMILIES.filter((family) => isPossible({ source, destination, family, protocol: "ICMP" }));
+      const families = familiesBetween({ source, destination }).filter((family) =>
+        isPossible({ source, destination, family, protocol: "ICMP" }),
+      );
       const flows = families.flatMap((family) => traffics.map((one) => ({ source, destination, family, ...one })));
       yield [[source, destination], flows];
     }
@@ -242,7 +247,7 @@ function* flowsOf(
 }
 
 /** Returns the change that the diff lists for one connection. */
-function reportedOf(reported: readonly GroupChange[], flow: FlowOfFamily): string {
+function reportedOf(reported: readonly GroupChange[], flow: Flow): string {
   const types = reported.flatMap(({ change }) => {
     if (change.family !== undefined && change.family !== flow.family) return [];
     const { connections } = change;
