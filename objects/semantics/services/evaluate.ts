@@ -29,6 +29,7 @@ export function evaluate(world: ServiceWorld, packet: Packet, remembered?: Socke
   if (sourceRanges === "outside") {
     return drop({ type: "source range", service: found.service.key }, { frontend: found.frontend });
   }
+  if (found.isElsewhere) return evaluateStray(world, packet);
   return evaluateFrontend(world, packet, found, { sourceRanges, remembered });
 }
 

@@ -24,6 +24,8 @@ export interface FoundFrontend {
   readonly frontend: Frontend;
   readonly service: Service;
   readonly port: ServicePort;
+  /** Whether another node finds the endpoint (NODE-12). */
+  readonly isElsewhere: boolean;
 }
 
 /**
@@ -46,8 +48,8 @@ export function findFrontend(world: ServiceWorld, packet: Packet): FoundFrontend
 }
 
 /**
- * Returns the frontend by a node port. At another node's address the own node serves its pods only with policy Cluster
- * and endpoints; else the other node decides (NODE-12).
+ * Returns the frontend by a node port. At another node's address the own node translates for its pods only with policy
+ * Cluster and endpoints (NODE-12).
  */
 function nodePortFrontend(
   world: ServiceWorld,
@@ -56,8 +58,10 @@ function nodePortFrontend(
 ): FoundFrontend | undefined {
   const first = found.find(({ frontend }) => frontend.type === "NodePort");
   if (first === undefined || nodePortRefusal(world, destination) === undefined) return first;
-  if (first.service.externalTrafficPolicy !== "Cluster") return undefined;
-  return hasUsable(endpointsOf(world, first.service, first.port, familyOf(destination)).endpoints) ? first : undefined;
+  const isElsewhere =
+    first.service.externalTrafficPolicy !== "Cluster" ||
+    !hasUsable(endpointsOf(world, first.service, first.port, familyOf(destination)).endpoints);
+  return { ...first, isElsewhere };
 }
 
 /** Returns the frontend by an externalIP, unless that is a node's address and its port another Service's node port. */
@@ -92,7 +96,7 @@ function frontendsOf(world: ServiceWorld, service: Service, packet: Packet): rea
         address: destination,
         port: destinationPort,
       });
-      found.push({ frontend, service, port });
+      found.push({ frontend, service, port, isElsewhere: false });
     }
   }
   return found;

@@ -52,7 +52,7 @@ describe("policyd/services/evaluate: frontends", () => {
   it("LB-05 LB-06: source ranges apply only to the balancer's addresses, and before everything else", () =>
     check("source_ranges"));
 
-  it("LB-06 NODE-12: enforced source ranges apply to node ports of this node and of others", () =>
+  it("LB-06 NODE-12: enforced source ranges apply to node ports of this node and of others, also where the other one finds the endpoint", () =>
     check("ranges_of_node_ports"));
 
   it("LB-06: ranges of which none is valid let no client in", () => check("ranges_of_no_family"));
