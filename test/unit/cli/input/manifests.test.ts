@@ -12,16 +12,6 @@ spec:
     spec: { containers: [{ name: c, ports: [{ name: http, containerPort: 8080 }] }] }
 `;
 
-const podOf = (owner: string, hash: string): string => `apiVersion: v1
-kind: Pod
-metadata:
-  name: ${owner}-${hash}-x7k2p
-  namespace: shop
-  labels: { app: ${owner}, pod-template-hash: ${hash} }
-  ownerReferences: [{ apiVersion: apps/v1, kind: ReplicaSet, name: ${owner}-${hash}, controller: true, uid: u }]
-status: { phase: Running, podIP: 10.1.0.1 }
-`;
-
 const keys = (contents: Readonly<Record<string, string>>, paths: readonly string[], isRecursive = false) => {
   const { manifests, problems } = readManifests(memoryFiles(contents), paths, isRecursive);
   return {
@@ -53,20 +43,6 @@ describe("cli/input/manifests", () => {
     const linked: ManifestFileSystem = { ...files, isLink: (path) => path === "d/c" };
     assert.deepEqual(manifestFiles(linked, ["d"], true), ["d/a.yaml", "d/f.json"]);
     assert.throws(() => manifestFiles(files, ["https://example.com/a.yaml"], false), /download it first/);
-  });
-
-  it("READ-20: a workload without pods gets two stand-ins, a Job one, and a workload with pods none", () => {
-    const job = deployment("once").replace("apps/v1", "batch/v1").replace("Deployment", "Job");
-    const text = [deployment("web"), deployment("api"), podOf("api", "5d4f"), job].join("---\n");
-    assert.deepEqual(keys({ "a.yaml": text }, ["a.yaml"]), {
-      keys: [
-        "Pod shop/api-5d4f-x7k2p",
-        "Pod shop/web_deployment_0",
-        "Pod shop/web_deployment_1",
-        "Pod shop/once_job_0",
-      ],
-      problems: [],
-    });
   });
 
   it("READ-20: a stand-in pod has the labels that its controller adds", () => {

@@ -3,13 +3,6 @@ import { clusterNetworkPolicy, labelled, networkPolicy } from "../../../../suppo
 import { ask, indexOf } from "../../../../support/policy/question.ts";
 import { threeByThree } from "../../../../support/policy/three_by_three.ts";
 
-const DENY_X = clusterNetworkPolicy("deny", {
-  tier: "Admin",
-  priority: 0,
-  subject: { namespaces: labelled({ ns: "x" }) },
-  ingress: [{ action: "Deny", from: [{ namespaces: {} }] }],
-});
-
 /** A pod of which several containers use one name for their ports. */
 const SERVER = {
   apiVersion: "v1",
@@ -49,18 +42,5 @@ describe("objects/semantics/policies: rare flows", () => {
       TO_SERVER.filter((traffic) => ask(index, ["y/a", "x/server"], traffic).kind === "denied"),
       ["8080/TCP", "9090/TCP", "8443/UDP"],
     );
-  });
-
-  it("CNP-08: ClusterNetworkPolicies do not apply to a pod's traffic to its own address, except through a Service", () => {
-    const index = indexOf([...threeByThree(), DENY_X]);
-    assert.equal(ask(index, ["x/a", "x/a"]).kind, "allowed");
-    assert.equal(ask(index, ["x/a", "x/a"], "80/TCP", { isThroughService: true }).kind, "denied");
-  });
-
-  it("POL-07: by default NetworkPolicies keep no pod from its own node, nor the node from the pod", () => {
-    const index = indexOf([...threeByThree(), networkPolicy("x", { policyTypes: ["Ingress", "Egress"] })]);
-    assert.equal(ask(index, ["x/a", "node/node-x"]).kind, "allowed");
-    assert.equal(ask(index, ["node/node-x", "x/a"]).kind, "allowed");
-    assert.equal(ask(index, ["x/a", "node/node-y"]).kind, "denied");
   });
 });

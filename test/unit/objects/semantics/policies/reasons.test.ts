@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { clusterNetworkPolicy, labelled, networkPolicy, oneOf } from "../../../../support/policy/manifest.ts";
 import { ask, indexOf } from "../../../../support/policy/question.ts";
 import { threeByThree } from "../../../../support/policy/three_by_three.ts";
@@ -113,38 +112,5 @@ describe("objects/semantics/policies: reasons", () => {
     const verdict = ask(indexOf([...threeByThree(), clusterNetworkPolicy("a", spec)]), ["x/a", "y/a"]);
     assert.ok(verdict.kind === "denied" && verdict.egress.decision.type === "cluster rule");
     assert.match(verdict.egress.decision.rule.unreadable ?? "", /domainNames/);
-  });
-
-  const DENY = networkPolicy("x", { policyTypes: ["Ingress", "Egress"] }, "deny");
-  const ALLOW = networkPolicy("x", { ingress: [{ from: [{ podSelector: labelled({ pod: "b" }) }] }] }, "allow");
-  const DNS = "169.254.20.10";
-  const decisions: readonly (readonly [string, readonly [string, string], string, object])[] = [
-    ["a pod that no policy selects", ["x/a", "y/a"], "80/TCP", { type: "default" }],
-    ["a pod itself", ["x/a", "x/a"], "80/TCP", { type: "exempt", because: "itself" }],
-    ["a pod's own node", ["node/node-x", "x/a"], "80/TCP", { type: "exempt", because: "own node" }],
-    ["an end that is not a pod", ["x/a", "192.0.2.1"], "80/TCP", { type: "exempt", because: "no pod" }],
-    ["an ICMP error", ["y/a", "x/a"], "ICMP error", { type: "exempt", because: "ICMP error" }],
-    ["an isolated pod", ["y/a", "x/a"], "80/TCP", { type: "isolated" }],
-    [
-      "a pod that a rule allows",
-      ["x/b", "x/a"],
-      "80/TCP",
-      { type: "rule", rule: { policy: "x/allow", rule: 0, peer: 0, port: undefined } },
-    ],
-  ];
-  for (const [what, ends, traffic, decision] of decisions) {
-    it(`POL-51: the decision about ${what} is ${JSON.stringify(decision)}`, () => {
-      const verdict = ask(indexOf([...threeByThree(), DENY, ALLOW]), ends, traffic);
-      assert.ok(verdict.kind !== "impossible");
-      assert.deepEqual(verdict.ingress.decision, decision);
-      assert.deepEqual(verdict.ingress.isolatedBy, ends[1] === "x/a" ? ["x/allow", "x/deny"] : []);
-    });
-  }
-
-  it("POL-51 POL-72: a verdict names the node's own DNS cache as the reason", () => {
-    const index = indexOf([...threeByThree(), DENY], { nodeLocalDNS: [parseAddress(DNS)] });
-    const verdict = ask(index, ["x/a", DNS], "53/UDP");
-    assert.ok(verdict.kind === "allowed");
-    assert.deepEqual(verdict.egress.decision, { type: "exempt", because: "node-local DNS" });
   });
 });
