@@ -54,7 +54,7 @@ describe("attacks by pods that leave with the node's address", function () {
     nodes = twoNodes(lab);
     policyd = new PolicydNode(lab, nodes.node1);
     policyd.put("node1.json", JSON.stringify(nodeOf(nodes.node1)));
-    // The daemon starts with \`--encapsulation=never\`.
+    // The daemon starts with `--encapsulation=never`.
     await policyd.start();
     pods = {
       "hidden by policyd": attach("a1", nodes.node1, policyd.overrides),

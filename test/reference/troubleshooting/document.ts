@@ -7,7 +7,7 @@ const HEAD = `# Troubleshooting by message
 Search this page for the words that you have seen: a line of the log, a problem of the status or an error of the plugin.
 A message that is not here says itself what has happened, and so does each finding of [\`node
 doctor\`](cli.md#node-doctor). [Kubernetes Events](events.md) have a page of their own. The sign \`…\` stands for a
-value. This page is written by \`npm run docs\` from the sources.
+value.
 `;
 
 const LOG = `## The log of the daemon
