@@ -76,7 +76,9 @@ export function waySideOf({ wayObjects, manifests, index, options, given, by }: 
     });
   });
   const others = unevaluated.flatMap((way) => ofServices(way, by, () => way.why));
-  return { ways: [...judged, ...others], doubts };
+  // A route has a way for each listener of a Gateway that it names, of which one stands for all.
+  const distinct = new Map([...others, ...judged].map((way) => [keyOf(way), way]));
+  return { ways: [...distinct.values()], doubts };
 }
 
 const CLOSED: Connections = Object.freeze({ some: NOTHING, every: NOTHING });
@@ -132,8 +134,12 @@ function isSame(one: Way, other: Way): boolean {
   return isThrough && one.name === other.name && one.service === other.service && one.port === other.port;
 }
 
-function orderOf({ name, through, service, port, type }: WayChange): string {
-  return [name, through ?? "", service, port ?? "", type].join("\n");
+function orderOf(change: WayChange): string {
+  return `${keyOf(change)}\n${change.type}`;
+}
+
+function keyOf({ name, through, service, port }: Omit<Way, "open">): string {
+  return [name, through ?? "", service, port ?? ""].join("\n");
 }
 
 /** Returns how a way differs; undefined stands for a side without it. */

@@ -116,10 +116,15 @@ describe("ways in: changes", () => {
       ) +
       pod("shop/envoy", "10.244.0.7", { labels: "gateway.networking.k8s.io/gateway-name: public" });
     for (const kind of ["HTTPRoute", "GRPCRoute"]) {
-      const spec = "spec: { parentRefs: [{ name: public }], rules: [{ backendRefs: [{ name: web, port: 80 }] }] }";
+      // Each of two listeners of one Gateway takes the route.
+      const parents = "parentRefs: [{ name: public }, { name: public, sectionName: http }]";
+      const spec = `spec: { ${parents}, rules: [{ backendRefs: [{ name: web, port: 80 }] }] }`;
       const route = object("gateway.networking.k8s.io/v1", kind, "name: r, namespace: shop", spec);
       assert.deepEqual(await changes(OBJECTS + gateway, OBJECTS + gateway + route), [
         `added ${kind} shop/r > shop/web: 8080/TCP`,
+      ]);
+      assert.deepEqual(await changes(OBJECTS + gateway + route, OBJECTS + gateway + route + CLOSED), [
+        `removed ${kind} shop/r > shop/web: 8080/TCP`,
       ]);
     }
   });
