@@ -2,14 +2,15 @@ const MOST_SHOWN = 3;
 /** Longer names are compared by their first characters: a typing error shows there, and the cost stays bounded. */
 const LONGEST_COMPARED = 100;
 
-/** Returns the existing names most like a wanted one, the nearest first; none where all differ too much. */
+/** Returns the existing names most like a wanted one in any case, the nearest first; none where all differ too much. */
 export function nearestNames(wanted: string, names: Iterable<string>): readonly string[] {
   // A short name that shares no letter is not alike.
   const own = wanted.split("/").at(-1) ?? wanted;
+  const lowered = wanted.toLowerCase();
   const most = Math.min(own.length - 1, Math.max(2, own.length / 3));
   const found: { readonly name: string; readonly distance: number }[] = [];
   for (const name of names) {
-    const distance = isElsewhere(wanted, name) ? 0 : editDistance(wanted, name);
+    const distance = isElsewhere(wanted, name) ? 0 : editDistance(lowered, name.toLowerCase());
     if (distance <= most) found.push({ name, distance });
   }
   found.sort((a, b) => a.distance - b.distance || (a.name < b.name ? -1 : 1));

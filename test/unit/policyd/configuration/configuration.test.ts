@@ -83,6 +83,7 @@ describe("policyd/configuration", () => {
   it("DAEMON-04: all problems are reported at once, each with field, value and expectation", () => {
     const text = `nodeName: Node_1
 objectDirectory: /x
+podCidrs: []
 socketPath: policyd.sock
 logLevel: loud
 tableOwner: "no"
@@ -95,6 +96,7 @@ minSyncPeriod: 1
     const parts = [
       "configuration /etc/policyd.yaml: ",
       "objectDirectory: unknown field; did you mean objectsDirectory?",
+      "podCidrs: unknown field; did you mean podCIDRs?",
       "markBits.bridge: unknown field; did you mean markBits.bridged?",
       'nodeName: "Node_1"; expected the name',
       'socketPath: "policyd.sock"; expected an absolute path',
