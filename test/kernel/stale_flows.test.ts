@@ -4,7 +4,7 @@ import type { PortMapping } from "../../attachment/attachment.ts";
 import { openConntrackSocket } from "../../kernel/conntrack/table.ts";
 import { listEntries } from "../support/list_entries.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
-import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
 import { createLab, type Lab } from "../lab/lab.ts";
 import { ProbeSocket, SocketType } from "../lab/probe/socket.ts";
 import { requireKernel } from "../support/privilege.ts";
@@ -38,10 +38,11 @@ describe("cni/stale_flows with the kernel", () => {
     lab?.destroy();
   });
 
-  function flows(): readonly string[] {
+  /** Returns the destinations of the UDP flows that one port of the node has begun. */
+  function flows(from = 5555): readonly string[] {
     const found = listEntries(socket, { protocol: "udp" }).map(({ original }) => original);
     return found
-      .filter(({ sourcePort }) => sourcePort === 5555)
+      .filter(({ sourcePort }) => sourcePort === from)
       .map(({ destination, destinationPort }) => `${formatAddress(destination)} ${destinationPort}`)
       .toSorted();
   }
@@ -58,7 +59,7 @@ describe("cni/stale_flows with the kernel", () => {
   // Few filters are listed one by one, and many are searched among all flows.
   for (const count of [1, 3, 40]) {
     for (const isOne of [false, true]) {
-      it(`R2: exactly the flows of ${count} ports to ${isOne ? "one address" : "the node"} are deleted, and those that were translated to an ended pod`, () => {
+      it(`R2: exactly the flows of ${count} ports to ${isOne ? "one address" : "the node"} are deleted, and none as one to an ended pod`, () => {
         const { near, nearAddresses: addresses } = pair;
         const mappings = udp(count, isOne ? addresses[0] : undefined);
         near.inside(() => forgetFlowsTo(near.calls, mappings, addresses));
@@ -75,4 +76,34 @@ describe("cni/stale_flows with the kernel", () => {
       });
     }
   }
+
+  it("R2: of translated flows exactly those of UDP to a port of the ended pod are deleted, and a TCP port deletes none", () => {
+    const { near, nearAddresses: addresses } = pair;
+    const [ended] = addresses;
+    // The near end stands for the pod that has ended, and the far one for a pod with the same host port.
+    const rules = [
+      "10.99.0.70 udp dport { 6000, 6001 } dnat to 10.99.0.1:53",
+      "10.99.0.70 udp dport 6002 dnat to 10.99.0.1:54",
+      "10.99.0.71 udp dport 6000 dnat to 10.99.0.2:53",
+    ].map((rule) => `ip daddr ${rule};`);
+    near.exec(
+      "nft",
+      ["-f", "-"],
+      `table ip pods { chain out { type nat hook output priority -100; ${rules.join(" ")} }; }`,
+    );
+    const client = ProbeSocket.open(near, 4, SocketType.DATAGRAM);
+    client.bind({ address: ended, port: 5556 });
+    const sent = ["10.99.0.70 6000", "10.99.0.70 6001", "10.99.0.70 6002", "10.99.0.71 6000"];
+    for (const [text = "", port] of sent.map((one) => one.split(" ")))
+      client.sendTo(new Uint8Array(16), { address: parseAddress(text), port: Number(port) });
+    client.close();
+    assert.deepEqual(flows(5556), sent);
+    const tcp = [6000, FIRST].map((hostPort): PortMapping => ({ hostPort, containerPort: 53, protocol: "tcp" }));
+    near.inside(() => forgetFlowsTo(near.calls, tcp, addresses));
+    near.inside(() => forgetFlowsOf(near.calls, { mappings: tcp, addresses, serviceCidrs: [] }));
+    assert.deepEqual([flows(5556), flows().length], [sent, 4 * PORTS], "of a TCP port");
+    const mappings = [6000, 6002].map((hostPort): PortMapping => ({ hostPort, containerPort: 53, protocol: "udp" }));
+    near.inside(() => forgetFlowsTo(near.calls, mappings, [ended]));
+    assert.deepEqual(flows(5556), sent.slice(1));
+  });
 });
