@@ -296,6 +296,20 @@ describe("cli/node: doctor", () => {
     );
   });
 
+  it("DOCTOR-05: facts that cannot be read are reported for each check that needs them, and the other checks run", () => {
+    const reason = "list tables: operation not permitted (EPERM); run as root";
+    const { findings, unseen } = diagnose(nodeFacts({ ruleset: { unseen: reason }, now: 0 }), CHECKS);
+    assert.deepEqual(
+      unseen.map(({ check }) => check),
+      ["tables", "foreign-drops", "priorities", "marks"],
+    );
+    assert.ok(unseen.every((one) => one.reason === reason));
+    assert.deepEqual(
+      findings.map(({ check }) => check),
+      ["clock"],
+    );
+  });
+
   const doctor = (facts: NodeFacts, ...args: readonly string[]) =>
     runOnNode(["node", "doctor", ...args], nodeOf({ readFacts: () => facts }), { columns: 110 });
 
