@@ -120,6 +120,20 @@ describe("a node whose objects come from an API server", function () {
     await node.untilAnswered("first");
   });
 
+  it("POL-58: a daemon that starts after a namespace has gone closes the pods that it had there, and says so (CVE-2024-7598)", async () => {
+    await node.listen();
+    node.start();
+    await node.untilSynced();
+    await node.attachPods();
+    await node.untilAnswered("first");
+    await node.daemon.kill("SIGKILL");
+    await node.server.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: "default" }, isGone: true });
+    node.start();
+    const closed = /pod default\/\w+ sends and receives nothing: the namespace of default\/\w+ was being deleted/;
+    await node.daemon.statusWhen(({ problems }) => problems.filter((one) => closed.test(one)).length === 3, "closed");
+    await node.untilAnswered("");
+  });
+
   it("API-15: a daemon gives up a connection whose other end has silently gone, and catches up with what it missed", async () => {
     await node.listen();
     node.start();
