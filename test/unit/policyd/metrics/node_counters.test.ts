@@ -9,14 +9,12 @@ import { withVersion } from "../../../../policyd/ruleset/schema.ts";
 import { INET_TABLE, joined } from "../../../../policyd/ruleset/table_part.ts";
 import { connectionSet } from "../../../../policyd/services/rules/connection_counts.ts";
 import { nameOf } from "../../../../policyd/services/rules/frontend_kind.ts";
-import { RESTRICTED_PORTS } from "../../../../policyd/services/rules/frontend_sets.ts";
 import { portNumber } from "../../../../policyd/services/rules/priority_number.ts";
 import { services as servicesParts } from "../../../../policyd/services/rules/services_part.ts";
 import { serviceProxy } from "../../../support/services/proxy.ts";
 import { FakeCounters } from "../../../support/nftables/fake/fake_counters.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { recordingLogger } from "../../../support/recording_logger.ts";
-import { rulesetBench } from "../../../support/ruleset/bench.ts";
 import { serviceManifest } from "../../../support/services/manifest.ts";
 import { readScenario, SERVICE_RULES } from "../../../support/services/scenario.ts";
 
@@ -63,21 +61,6 @@ function connect(kernel: FakeNftables, packets: number): void {
 }
 
 describe("policyd/metrics/node_counters", () => {
-  it("METRIC-01 DP-07: a table that replaces one with another layout takes over no counters", async () => {
-    const { kernel, totals } = setUp();
-    connect(kernel, 5);
-    assert.deepEqual(await totals(), { "10.0.0.1:8080": 5 });
-    const counted = TABLE.sets.find(({ name }) => name === CONNECTIONS);
-    assert.ok(counted !== undefined && kernel.elements(TABLE, counted).length === 1);
-    const sets = TABLE.sets.map((set) => (set.name === RESTRICTED_PORTS ? { ...set, size: 1000 } : set));
-    const next = withVersion({ ...TABLE, sets });
-    const { ruleset } = rulesetBench(kernel, [next]);
-    ruleset.start();
-    assert.equal(kernel.table(next)?.comment, next.comment);
-    assert.deepEqual(kernel.elements(next, counted), []);
-    ruleset.stop();
-  });
-
   it("a slow read is not repeated at once, and two simultaneous scrapes read once", async () => {
     const { kernel, totals, counters, later, node } = setUp();
     const elements = counters.elements.bind(counters);

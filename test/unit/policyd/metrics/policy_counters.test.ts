@@ -78,16 +78,6 @@ const OPTIONS = DEFAULT_POLICY_OPTIONS;
 const WEB = 'policy="shop/web",direction="ingress",rule="0"';
 
 describe("policyd/metrics: counters of policies", () => {
-  it("METRIC-06: a sum continues when its only chain is replaced by another in one batch", async () => {
-    const { kernel, remove, lines } = setUp();
-    kernel.count(kernel.add(rule(A, "NetworkPolicy rule 0 of shop/web")), 3);
-    assert.equal(sumOf(await lines(), WEB), 3);
-    const next = kernel.add(rule(B, "NetworkPolicy rule 0 of shop/web"));
-    remove(A);
-    kernel.count(next, 2);
-    assert.equal(sumOf(await lines(), WEB), 5);
-  });
-
   it("METRIC-10: the series of one namespace's 32,000 rules are bounded, the other rules count for one series, and another namespace and ClusterNetworkPolicies have theirs", () => {
     const sums = new PolicySums();
     const observe = (kind: string, policy: string, index: number, handle: number): void =>

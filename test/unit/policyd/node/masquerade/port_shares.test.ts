@@ -127,24 +127,6 @@ describe("policyd/node: shares of ports", () => {
     assert.equal(after.get(textOf([parseAddress("10.244.1.9")])), before.get(textOf([parseAddress("10.244.1.2")])));
   });
 
-  it("POD-25: a port that a program or a pod takes leaves all shares, and stays excluded while shares are large", () => {
-    const { own, attach, ranges, ports, clock } = setUp();
-    attach(1);
-    const holds = (port: number): boolean =>
-      ranges()
-        .flat()
-        .some(({ first, last }) => first <= port && port <= last);
-    assert.ok(holds(7946) && holds(8080));
-    ports.ports = { ...ports.ports, taken: [{ first: 7946, last: 7946 }] };
-    clock.pass(60_000);
-    assert.ok(!holds(7946));
-    ports.ports = { ...ports.ports, taken: [] };
-    attach(2, 8080);
-    clock.pass(60_000);
-    assert.ok(!holds(7946) && !holds(8080));
-    assert.deepEqual(own.problems(), []);
-  });
-
   it("GUARD-12 NODE-09: ports of Services at the node's addresses leave all shares within five seconds, and all of them before the first batch", () => {
     const { own, attach, serve, holds } = setUp();
     attach(1);
