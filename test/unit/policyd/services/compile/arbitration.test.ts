@@ -42,24 +42,7 @@ function service(
 }
 
 describe("services/compile: a frontend that several Services claim", () => {
-  it("a cluster IP comes before configured addresses, then the first name holds them, and the others report the holder", () => {
-    const [a, b, c] = [
-      service("a", "10.96.0.1", ["10.96.0.2"]),
-      service("b", "10.96.0.2", ["192.0.2.1"], 30_001),
-      service("c", "10.96.0.3", ["192.0.2.1"], 30_001),
-    ];
-    const holders = new FrontendHolders();
-    for (const one of [c, b, a]) holders.replace(one.key, one, context);
-    const [ofA, ofB, ofC] = [a, b, c].map((one) => compileAlone(one, [], context, holders).problems);
-    assert.deepEqual(ofA, ["Service default/a: port : external TCP 80 is Service default/b's"]);
-    assert.deepEqual(ofB, []);
-    assert.deepEqual(ofC, [
-      "Service default/c: port : external TCP 80 is Service default/b's",
-      "Service default/c: port : node port TCP 30001 is Service default/b's",
-    ]);
-  });
-
-  it("CLAIM-05: a balancer's address beats an external IP, the older of two wins, and a node port beats one at a node's address", () => {
+  it("CLAIM-05: a balancer's address beats an external IP, the older of two wins, and a node port beats one at a node's address and one of a later name", () => {
     const holdersOf = (...services: readonly Service[]): readonly string[] => {
       const holders = new FrontendHolders();
       for (const one of services) holders.replace(one.key, one, context);
@@ -86,5 +69,7 @@ describe("services/compile: a frontend that several Services claim", () => {
     assert.deepEqual(holdersOf(atNode, service("b", "10.96.0.2", [], 81, newer)), []);
     assert.deepEqual(holdersOf(thief, service("b", "10.96.0.2", [], 80, older)), []);
     assert.deepEqual(holdersOf(service("a", "10.96.0.1", [NODE_ADDRESS], 80, older)), []);
+    const same = ["b", "c"].map((name, index) => service(name, `10.96.0.${index + 2}`, [], 30_001));
+    assert.deepEqual(holdersOf(...same), ["Service default/c: port : node port TCP 30001 is Service default/b's"]);
   });
 });
