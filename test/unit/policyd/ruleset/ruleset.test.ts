@@ -204,15 +204,6 @@ describe("policyd/ruleset", () => {
     assert.deepEqual(logger.lines.at(-1)?.fields, { table: "inet drawbridge", found });
   });
 
-  it("pending changes of our own do not count as foreign changes (DP-08)", () => {
-    const { ruleset } = setUp();
-    ruleset.start();
-    ruleset.claim("a", sampleClaims(1, 1));
-    ruleset.verify();
-    assert.equal(ruleset.status().repairs, 0);
-    assert.equal(ruleset.status().isReconciled, true);
-  });
-
   it("followers learn when the kernel has all rules, and the status since when it lacks some", () => {
     const { kernel, clock, ruleset } = setUp();
     const reported: boolean[] = [];
