@@ -38,8 +38,9 @@ export async function walkInSlices(
 ): Promise<void> {
   const datagrams = await socket.datagramsInBackground(dumpEntries(filter), calls);
   let end = performance.now() + SLICE_MILLISECONDS;
-  for (const messages of datagrams) {
-    for (const message of messages) {
+  // After an exception the rest, which may be a million entries, is not read: the socket is not used again.
+  for (let step = datagrams.next(); step.done !== true; step = datagrams.next()) {
+    for (const message of step.value) {
       visit.see(message);
       if (performance.now() < end) continue;
       visit.endSlice?.();

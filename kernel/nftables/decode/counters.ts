@@ -93,11 +93,12 @@ export function nftablesCounters(syscalls: Syscalls): NftablesCounters {
   });
 }
 
-/** Yields a list in the pieces that the kernel sends. It has a socket of its own, so it can be abandoned. */
+/** Yields a list in the pieces that the kernel sends. It has a socket of its own: an abandoned one is not read on. */
 function* listInPieces(syscalls: Syscalls, request: Request): Generator<readonly ReceivedMessage[]> {
   const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER);
   try {
-    yield* socket.datagrams(request);
+    const list = socket.datagrams(request);
+    for (let step = list.next(); step.done !== true; step = list.next()) yield step.value;
   } finally {
     socket.close();
   }

@@ -127,17 +127,20 @@ export class NetlinkRouteKernel implements RouteKernel {
     parse: (message: ReceivedMessage) => T | undefined,
   ): Slices<readonly T[] | undefined> {
     const found: T[] = [];
+    let failure: { readonly error: unknown } | undefined;
     const datagrams = this.#socket.datagrams(request);
-    try {
-      let step = datagrams.next();
-      for (; step.done !== true; step = datagrams.next()) {
-        found.push(...step.value.map(parse).filter((value) => value !== undefined));
-        yield;
+    let step = datagrams.next();
+    for (; step.done !== true; step = datagrams.next()) {
+      try {
+        // The rest, which may take seconds, is read in slices all the same, or the socket could not list anything else.
+        if (failure === undefined) found.push(...step.value.map(parse).filter((value) => value !== undefined));
+      } catch (error) {
+        failure = { error };
       }
-      return step.value ? found : undefined;
-    } finally {
-      datagrams.return(false);
+      yield;
     }
+    if (failure !== undefined) throw failure.error;
+    return step.value ? found : undefined;
   }
 
   /** @returns undefined when the device has disappeared */

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
+import { walkInSlices } from "../../../kernel/conntrack/sliced_walk.ts";
+import { nftablesCounters } from "../../../kernel/nftables/decode/counters.ts";
 import { NetlinkSocket } from "../../../kernel/netlink/socket.ts";
+import { NetlinkRouteKernel } from "../../../policyd/routes/route_kernel/netlink_kernel.ts";
 import { decodeMessages } from "../../../kernel/netlink/message.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
@@ -129,6 +132,37 @@ describe("kernel/netlink/socket", () => {
     };
     assert.throws(() => socket.collect(dumpLinks(), () => {}, visit), { message: "visit" });
     assert.deepEqual([visited, syscalls.unread], [[1], 0]);
+  });
+
+  it("a walk that fails, and an abandoned list of counters, do not read the rest of the kernel's list", async () => {
+    const walk = open(link(1, 1, MULTI), link(1, 2, MULTI), dumpEnd(1));
+    const see = (): void => {
+      throw new Error("visit");
+    };
+    const calls = {
+      sendInBackground: (fd: number, data: Uint8Array) => Promise.resolve(walk.syscalls.send(fd, data)),
+    };
+    await assert.rejects(walkInSlices(walk.socket, {}, { see }, calls), { message: "visit" });
+    assert.equal(walk.syscalls.unread, 2);
+    const rule = kernelMessage(NEWLINK, 1, new Uint8Array(4), MULTI);
+    const { syscalls } = open(rule, rule, dumpEnd(1));
+    const list = nftablesCounters(syscalls).rules({ family: "inet", name: "t" });
+    for (const _ of list) break;
+    assert.equal(syscalls.unread, 2);
+  });
+
+  it("a list of routes with a malformed message is read to its end in slices before that is thrown", () => {
+    const malformed = kernelMessage(NEWLINK, 1, new Uint8Array(4), MULTI);
+    const { syscalls } = open(malformed, link(1, 2, MULTI), dumpEnd(1));
+    syscalls.openingResults.socket = [0, -Errno.EPROTONOSUPPORT];
+    const files = { open: () => -Errno.ENOENT };
+    const slices = new NetlinkRouteKernel(Object.assign(syscalls, files) as never).read();
+    const unread: number[] = [];
+    const readAll = (): void => {
+      while (slices.next().done !== true) unread.push(syscalls.unread);
+    };
+    assert.throws(readAll, { code: "ERR_NETLINK_MALFORMED" });
+    assert.deepEqual([unread, syscalls.unread], [[2, 1], 0]);
   });
 
   it("the error comes after ten interrupted dumps", () => {
