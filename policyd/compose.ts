@@ -76,6 +76,8 @@ import { VERSION } from "./version.ts";
 /** Netlink port ids are process ids by default, which are below 2^22; no process uses ids from this range. */
 const LOWEST_PORT_ID = 2 ** 30;
 const HIGHEST_PORT_ID = 2 ** 31;
+/** Milliseconds. Short-lived memory of lists and compilers is freed within seconds. */
+const LONGEST_UNTRIMMED = 30_000;
 
 /** The running daemon. */
 export interface Running {
@@ -353,7 +355,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     if (daemon.isSynced && judge.isWaiting) daemon.changed([]);
     // Node, V8 and OpenSSL do not free in the order of allocation. It takes less than a millisecond.
     syscalls.trimMemory();
-    return syncPeriod;
+    return Math.min(syncPeriod, LONGEST_UNTRIMMED);
   };
   const housekeeping = new ControlLoop({ clock, pass });
   housekeeping.run();
