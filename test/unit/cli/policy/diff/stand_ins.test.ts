@@ -226,7 +226,7 @@ describe("cli/policy/diff: what is in no file", () => {
   });
 
   it("DIFF-11: whatever a change opens or closes for a pod with any labels in any namespace, it does for a stand-in or a pod in files, too", function () {
-    this.timeout(600_000);
+    this.timeout(3_600_000);
     let changed = 0;
     fc.assert(
       fc.property(policyCases, policyCases, fc.nat(), ({ cluster: first }, { cluster: second }, seed) => {
