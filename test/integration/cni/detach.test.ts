@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, rmSync } from "node:fs";
-import path from "node:path";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";
 import { deleteLink } from "../../../kernel/route/link.ts";
@@ -158,18 +157,7 @@ describe("DEL", function () {
     podResult(add(wired, podOf("other")));
     const held = nodeState(wired.node);
     const bridge = wired.node.link("cni0").index;
-    wired.node.exec("ip", [
-      "link",
-      "add",
-      "veth1234abcd",
-      "type",
-      "veth",
-      "peer",
-      "name",
-      "eth0",
-      "netns",
-      path.basename(pod.path),
-    ]);
+    wired.node.exec("ip", ["link", "add", "veth1234abcd", "type", "veth", "peer", "name", "eth0", "netns", pod.path]);
     writeForeign(`${wired.node.dataDir}/drawbridge/10.244.1.77`, `${pod.containerId}\r\neth0`);
     wired.node.route.request(setNeighbour(bridge, parseAddress("10.244.1.77"), parseMac("02:00:00:00:00:01")));
     assertDetached(pod);
