@@ -20,7 +20,7 @@ import { dumpAddresses, type InterfaceAddress, parseInterfaceAddress } from "../
 import type { Link } from "../../kernel/route/link.ts";
 import { dumpRoutes, parseRouteOfAnyTable, type Route } from "../../kernel/route/route.ts";
 import { canForward } from "../wiring/wiring.ts";
-import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import { type NetlinkSocket, withSocket } from "../../kernel/netlink/socket.ts";
 
 /** The node's network namespace, which the calling thread is in, and the pod's. */
 interface BothNamespaces {
@@ -274,33 +274,28 @@ export function observe(
   home: NetworkNamespace,
   namespace: NetworkNamespace,
 ): Observation {
-  const socket = openRouteSocket(node.syscalls);
-  try {
+  return withRouteSocket(node.syscalls, (socket) => {
     const bridge = findLink(socket, { name: bridgeName });
     const bridgeAddresses = bridge === undefined ? [] : addressesOf(socket, bridge.index);
     const host = findLink(socket, { name: hostInterface });
     const podSocket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
-    try {
-      const pod = findLink(podSocket, { name: ifname });
+    return withSocket(podSocket, (inPod) => {
+      const pod = findLink(inPod, { name: ifname });
       const families = FAMILIES.filter((family) => routes.some((route) => familyOfRoute(route) === family));
       return {
         bridge,
         bridgeAddresses: bridgeAddresses.map(({ address }) => address.address),
         host,
-        loopback: findLink(podSocket, { index: LOOPBACK_INDEX }),
+        loopback: findLink(inPod, { index: LOOPBACK_INDEX }),
         pod,
-        podAddresses: pod === undefined ? [] : addressesOf(podSocket, pod.index),
+        podAddresses: pod === undefined ? [] : addressesOf(inPod, pod.index),
         podRoutes: families
-          .flatMap((family) => podSocket.dump(dumpRoutes(family)))
+          .flatMap((family) => inPod.dump(dumpRoutes(family)))
           .map(parseRouteOfAnyTable)
           .filter((route) => route !== undefined),
       };
-    } finally {
-      podSocket.close();
-    }
-  } finally {
-    socket.close();
-  }
+    });
+  });
 }
 
 function addressesOf(socket: NetlinkSocket, index: number): readonly InterfaceAddress[] {

@@ -7,7 +7,7 @@ import { openStore, type PluginMachine } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";
 import { isOlderThanBoot, linksOf } from "./proof.ts";
 import type { Reservation } from "../../ipam/reservation.ts";
-import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
+import { findLink, withRouteSocket } from "../../kernel/route/socket.ts";
 import type { ReleaseConfiguration } from "../configuration/detach_configuration.ts";
 import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import type { IsValid } from "./valid_attachments.ts";
@@ -61,8 +61,7 @@ export function releaseOldReservations(
   const store = openStore(node, name, ipam.dataDir);
   const old = store.reservations(isOlderThanBoot(node)).filter((one) => isForgotten(one, isValid, recorded));
   if (old.length === 0) return;
-  const socket = openRouteSocket(node.syscalls);
-  try {
+  withRouteSocket(node.syscalls, (socket) => {
     for (const one of old) {
       if (one.kind === "unreadable") {
         attempt(() => store.releaseEmpty(one.address));
@@ -77,9 +76,7 @@ export function releaseOldReservations(
         else store.release(owner);
       });
     }
-  } finally {
-    socket.close();
-  }
+  });
 }
 
 function isForgotten(one: Reservation, isValid: IsValid, recorded: (owner: Owner) => boolean): boolean {

@@ -1,5 +1,5 @@
 import { NETLINK_NETFILTER } from "../netlink/netfilter_message.ts";
-import { NetlinkSocket } from "../netlink/socket.ts";
+import { NetlinkSocket, withSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import { type Change, requestsByChange, tableChanges } from "./encode/change.ts";
 import { lowerRule } from "./encode/lowering.ts";
@@ -29,8 +29,7 @@ const BUFFER_BYTES = 1024 * 1024;
  * @throws SyscallError without nftables in the kernel or without CAP_NET_ADMIN
  */
 export function tryTable(syscalls: Syscalls, table: Table): readonly Trial[] {
-  const socket = new NetlinkSocket(syscalls, NETLINK_NETFILTER, { bufferBytes: BUFFER_BYTES });
-  try {
+  return withSocket(new NetlinkSocket(syscalls, NETLINK_NETFILTER, { bufferBytes: BUFFER_BYTES }), (socket) => {
     const changes = tableChanges({ ...table, name: `${table.name}-trial`, isOwned: false }, new Map());
     const made = requestsByChange(changes);
     const needs = changes.flatMap((change, index) => made[index]?.map(() => () => needsOf(change)) ?? []);
@@ -44,9 +43,7 @@ export function tryTable(syscalls: Syscalls, table: Table): readonly Trial[] {
       needs: needs[index] ?? (() => []),
       refusal: error?.message,
     }));
-  } finally {
-    socket.close();
-  }
+  });
 }
 
 /**
