@@ -12,36 +12,26 @@ import type { CollectionPace } from "../lib/collection_pace.ts";
 import { workFor } from "../lib/sliced_work.ts";
 import type { ObjectChange } from "../../objects/model.ts";
 import type { FlowView } from "./compile/profile_verdict.ts";
-import type { PolicyOptions } from "./compile/options.ts";
 import { effectOf } from "./live/pods/affected_addresses.ts";
 import { type FlowEvaluator, flowEvaluator } from "./live/flow_evaluator.ts";
 import { FlowlessAddresses } from "./live/pods/flowless_addresses.ts";
-import { LivePolicies } from "./live/live_policies.ts";
+import { type LiveParts, LivePolicies } from "./live/live_policies.ts";
 import type { PolicyFollower } from "./live/policy_follower.ts";
 import { policyRules } from "./live/policy_rules.ts";
 import { type PolicyView, policyView } from "./live/policy_view.ts";
-import type { RoomBounds } from "./live/sets/set_room.ts";
 
 /** The longest time the event loop is blocked: the batch of computed changes is often written in the same turn. */
 const SLICE_MILLISECONDS = 5;
 /** The same if other work has taken longer since the last slice, such as reading very large objects. */
 const LONGEST_SLICE_MILLISECONDS = 50;
 
-export interface PolicyEnforcementParts {
-  readonly nodeName: string;
+export interface PolicyEnforcementParts
+  extends Pick<LiveParts, "nodeName" | "options" | "roomBounds">, Partial<Pick<LiveParts, "isEarlier">> {
   /** The ruleset with the table of policies. Its owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim" | "provide" | "committed" | "isReconciled">;
   readonly clock: Clock;
-  readonly options: PolicyOptions;
-  /**
-   * Whether an attachment was there before this daemon. Given where each pod's Namespace is reported sooner or later, as
-   * by an API server; files may omit Namespaces (POL-24).
-   */
-  readonly isEarlier?: ((key: string) => boolean) | undefined;
   /** Hurried while a change takes more than a slice, since the heap fills up then; undefined leaves the pace to V8. */
   readonly collectionPace?: CollectionPace;
-  /** The bounds of the sets of NetworkPolicies; absent for the usual ones. */
-  readonly roomBounds?: RoomBounds;
 }
 
 interface Waiting {

@@ -35,6 +35,7 @@ export interface LiveParts {
    * by an API server; files may omit Namespaces (POL-24).
    */
   readonly isEarlier: ((key: string) => boolean) | undefined;
+  /** The bounds of the sets of NetworkPolicies; absent for the usual ones. */
   readonly roomBounds?: RoomBounds;
 }
 
