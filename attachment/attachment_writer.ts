@@ -1,6 +1,6 @@
 import { replaceFile, type StoreFileSystem } from "../ipam/file_system.ts";
 import { expectNetworkName, expectOwner, type Owner } from "../ipam/owner.ts";
-import { DrawbridgeError } from "../kernel/error.ts";
+import { attempt, DrawbridgeError } from "../kernel/error.ts";
 import { formatAddress } from "../kernel/ip/address.ts";
 import { formatCidr } from "../kernel/ip/cidr.ts";
 import type { AttachmentRecord } from "./attachment.ts";
@@ -41,12 +41,10 @@ export function writeAttachment(runDirectory: string, record: AttachmentRecord, 
  */
 export function mayBeRecorded(runDirectory: string, network: string, owner: Owner, files: StoreFileSystem): boolean {
   const { path } = pathsOf(runDirectory, network, owner);
-  try {
-    return files.readSmallFile(path, MAX_RECORD_BYTES).kind !== "missing";
-  } catch (error) {
-    if (!(error instanceof DrawbridgeError)) throw error;
-    return true;
-  }
+  return attempt(
+    () => files.readSmallFile(path, MAX_RECORD_BYTES).kind !== "missing",
+    () => true,
+  );
 }
 
 /** Returns a record for JSON, with its addresses as text; `attachmentFromJson` reads it. */

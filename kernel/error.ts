@@ -53,6 +53,17 @@ export class DrawbridgeError extends Error {
   }
 }
 
+/** Returns the message of the DrawbridgeError with which an action fails; undefined if it succeeds. */
+export function problemOf(action: () => unknown): string | undefined {
+  return attempt<string | undefined>(
+    () => {
+      action();
+      return undefined;
+    },
+    ({ message }) => message,
+  );
+}
+
 /** Returns the result of an action; if it fails with a DrawbridgeError, that of `otherwise`. Other errors are thrown. */
 export function attempt<T>(action: () => T, otherwise: (error: DrawbridgeError) => T): T {
   try {

@@ -1,4 +1,4 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt, DrawbridgeError } from "../../kernel/error.ts";
 import { LONGEST_LINE, parseRow } from "../../policyd/flows/journal.ts";
 import type { FlowRow } from "../../policyd/flows/row.ts";
 import { LineSplitter } from "../input/line_splitter.ts";
@@ -26,12 +26,10 @@ export function readFlowFile(chunks: Iterable<Uint8Array>, name: string, most: n
       return refuse(`a line of more than ${LONGEST_LINE} characters; expected a flow on each line`);
     if (line.trim() === "") continue;
     if (rows.length >= most) return refuse(`expected at most ${most} flows`);
-    try {
-      rows.push(parseRow(line));
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      refuse(error.message);
-    }
+    attempt(
+      () => rows.push(parseRow(line)),
+      (error) => refuse(error.message),
+    );
   }
   return rows;
 }

@@ -1,4 +1,4 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { problemOf } from "../../kernel/error.ts";
 import { type Family, FAMILIES } from "../../kernel/ip/address.ts";
 import type { Labels } from "../../objects/model.ts";
 import { readLabels } from "../../objects/name.ts";
@@ -33,13 +33,7 @@ export function wantedEndpoints(source: unknown): WantedEndpoints {
 
 /** Returns why {@link wantedEndpoints} refuses a Service; undefined where it does not. */
 export function wantedProblem(source: unknown): string | undefined {
-  try {
-    wantedEndpoints(source);
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof DrawbridgeError)) throw error;
-    return error.message;
-  }
+  return problemOf(() => wantedEndpoints(source));
 }
 
 /** The port of a kubelet, which no load balancer may have. */

@@ -6,7 +6,7 @@ import {
   recordedNetworks,
 } from "../../attachment/attachment.ts";
 import { markEnded } from "../../attachment/ended.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt } from "../../kernel/error.ts";
 import { type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { ClaimIndex } from "../../attachment/claim_index.ts";
 import { hasEnded, type HasLink, linksOf } from "../gc/proof.ts";
@@ -98,9 +98,8 @@ function claimsOfRecord({ addresses, portMappings }: AttachmentRecord): readonly
 export function noteEnded(node: PluginMachine, runDir: string, record: AttachmentRecord): void {
   const seconds = uptime(node);
   if (seconds === undefined) return;
-  try {
-    markEnded(runDir, record.network, record, { bootId: node.bootId(), seconds }, node.files);
-  } catch (error) {
-    if (!(error instanceof DrawbridgeError)) throw error;
-  }
+  attempt<unknown>(
+    () => markEnded(runDir, record.network, record, { bootId: node.bootId(), seconds }, node.files),
+    () => {},
+  );
 }

@@ -1,6 +1,6 @@
 import { replaceFile } from "../../ipam/file_system.ts";
 import { expectNetworkName } from "../../ipam/owner.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt, DrawbridgeError } from "../../kernel/error.ts";
 import { readTextFile } from "../../kernel/file.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { PluginMachine } from "../host.ts";
@@ -59,11 +59,10 @@ export function noteFailure(
   const goesOn = earlier !== undefined && now - earlier.last <= FAILURE_MEMORY;
   const failure = { since: goesOn ? earlier.since : now, last: now, reason: reason.slice(0, LONGEST_REASON), cause };
   const text = JSON.stringify({ version: 1, bootId: node.bootId(), ...failure });
-  try {
-    replaceFile(node.files, directoryOf(runDir, kind), fileNameOf(network), text);
-  } catch (error) {
-    if (!(error instanceof DrawbridgeError)) throw error;
-  }
+  attempt(
+    () => replaceFile(node.files, directoryOf(runDir, kind), fileNameOf(network), text),
+    () => {},
+  );
 }
 
 /** Forgets the failure after a success. One system call if there is none. */
@@ -73,11 +72,10 @@ export function forgetFailure(
   network: string,
   kind: FailureKind,
 ): void {
-  try {
-    node.files.unlink(pathOf(runDir, network, kind));
-  } catch (error) {
-    if (!(error instanceof DrawbridgeError)) throw error;
-  }
+  attempt<unknown>(
+    () => node.files.unlink(pathOf(runDir, network, kind)),
+    () => {},
+  );
 }
 
 /**

@@ -6,7 +6,7 @@ import { ENDED_SECONDS, endedSince, forgetEnded, markEnded } from "../../attachm
 import { uptime } from "../../cni/status/failure_record.ts";
 import type { AttachmentPresence } from "./attachment_exists.ts";
 import type { Machine } from "../machine.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt, DrawbridgeError } from "../../kernel/error.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { linkIdentity } from "../../kernel/route/link.ts";
 import { AF_BRIDGE, Notification } from "../../kernel/route/notification.ts";
@@ -209,11 +209,10 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
   #clear(attachment: AttachmentRecord): void {
     if (!this.#marked.delete(attachmentKey(attachment))) return;
     const { stateDirectory, files } = this.#parts;
-    try {
-      forgetEnded(stateDirectory, attachment.network, attachment, files);
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-    }
+    attempt(
+      () => forgetEnded(stateDirectory, attachment.network, attachment, files),
+      () => {},
+    );
   }
 }
 

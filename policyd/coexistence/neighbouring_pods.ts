@@ -1,7 +1,7 @@
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import type { Machine } from "../machine.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
@@ -122,12 +122,7 @@ export class NeighbouringPods implements PodGate {
   }
 
   #attempt(action: () => void): void {
-    try {
-      action();
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      this.#report([error.message]);
-    }
+    attempt(action, (error) => this.#report([error.message]));
   }
 
   #report(reasons: readonly string[]): void {

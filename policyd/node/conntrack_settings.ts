@@ -2,7 +2,7 @@ import type { Family } from "../../kernel/ip/address.ts";
 import { cpus, totalmem } from "node:os";
 import { rememberingSysctl } from "../../attachment/original_settings.ts";
 import type { Machine } from "../machine.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt, type DrawbridgeError } from "../../kernel/error.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import { procSysctl, type Sysctl } from "../../kernel/sysctl.ts";
@@ -121,7 +121,7 @@ export function writeConntrackSettings(
  */
 export function raiseSettings(settings: readonly BoundedSetting[], sysctl: Sysctl, logger: Logger): void {
   for (const setting of settings) {
-    const reason = attempt(() => bound(sysctl, setting, logger));
+    const reason = attempt(() => bound(sysctl, setting, logger), refusalText);
     if (reason === undefined) continue;
     const { key, value, isMost = false } = setting;
     logger.warn(`a kernel setting is ${isMost ? "higher" : "lower"} than it should be`, {
@@ -152,14 +152,9 @@ function bound(sysctl: Sysctl, { key, value, isMost = false }: BoundedSetting, l
   return undefined;
 }
 
-function attempt(action: () => string | undefined): string | undefined {
-  try {
-    return action();
-  } catch (error) {
-    if (!(error instanceof DrawbridgeError)) throw error;
-    // For root, too: no other way of writing helps.
-    if (error instanceof SyscallError && error.errno === Errno.EINVAL)
-      return `the kernel does not take it: ${error.message}`;
-    return `it cannot be written here: ${error.message}; set it on the node with sysctl`;
-  }
+/** Returns why a setting is not written. For root, too, no other way of writing helps. */
+function refusalText(error: DrawbridgeError): string {
+  return error instanceof SyscallError && error.errno === Errno.EINVAL
+    ? `the kernel does not take it: ${error.message}`
+    : `it cannot be written here: ${error.message}; set it on the node with sysctl`;
 }

@@ -10,7 +10,7 @@ import { type Problem, problemsOf } from "../../cni/node_state/problems.ts";
 import { settle } from "../../cni/node_state/settle.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt, DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { Notification } from "../../kernel/route/notification.ts";
@@ -240,22 +240,18 @@ export class NodeStateReconciler implements PodGate {
     const ofLinks = messages.filter(({ type }) => type === Notification.NEWLINK || type === Notification.DELLINK);
     if (ofLinks.length === 0) return;
     for (const follower of this.#parts.links) {
-      try {
-        follower.take(ofLinks);
-      } catch (error) {
-        if (!(error instanceof DrawbridgeError)) throw error;
-        follower.lookAgain();
-      }
+      attempt(
+        () => follower.take(ofLinks),
+        () => follower.lookAgain(),
+      );
     }
   }
 
   #doubt(message: ReceivedMessage, known: KnownBridge): ReturnType<typeof doubtOf> {
-    try {
-      return doubtOf(message, known);
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      return { kind: "everything" };
-    }
+    return attempt(
+      () => doubtOf(message, known),
+      () => ({ kind: "everything" }),
+    );
   }
 
   #schedule(): void {

@@ -2,7 +2,7 @@ import { peekTuples } from "../../kernel/conntrack/flow_tuples.ts";
 import { walkMatches } from "../../kernel/conntrack/sliced_walk.ts";
 import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { AttachmentFollower } from "../attachments/follower.ts";
@@ -200,12 +200,11 @@ function markWhenInForce(mark: EnforcedMark, ruleset: Pick<Ruleset, "committed">
   ruleset.committed.subscribe(() => {
     if (isMarked) return;
     isMarked = true;
-    try {
-      mark.set();
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      logger.warn("a daemon that finds no tables will not close pods at its start", { reason: error.message });
-    }
+    attempt(
+      () => mark.set(),
+      (error) =>
+        logger.warn("a daemon that finds no tables will not close pods at its start", { reason: error.message }),
+    );
   });
   return () => isMarked;
 }

@@ -1,4 +1,4 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains } from "../../kernel/ip/cidr.ts";
 import type { ObjectConsumer } from "../component.ts";
@@ -62,12 +62,11 @@ export class SocketProtection implements ObjectConsumer {
       return;
     }
     const kept = sockets.filter((socket) => !this.#isOfService(socket));
-    try {
-      early.write(kept);
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      logger.error("the API server's address is not protected before the first list", { error: error.message });
-    }
+    attempt(
+      () => early.write(kept),
+      (error) =>
+        logger.error("the API server's address is not protected before the first list", { error: error.message }),
+    );
     if (kept.length > 0) await flows.forget(() => ({ sockets: kept, ports: [], nodeAddresses: new Set() }));
   }
 
@@ -92,12 +91,10 @@ export class SocketProtection implements ObjectConsumer {
     const { early, flows, index, ports, logger } = this.#parts;
     if (!this.#isInForce) {
       this.#isInForce = true;
-      try {
-        early.remove();
-      } catch (error) {
-        if (!(error instanceof DrawbridgeError)) throw error;
-        logger.warn("the early table stays; remove it by hand", { error: error.message });
-      }
+      attempt(
+        () => early.remove(),
+        (error) => logger.warn("the early table stays; remove it by hand", { error: error.message }),
+      );
     }
     if (!this.#areFlowsDue && !isWhole) return;
     this.#areFlowsDue = false;

@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import process from "node:process";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt, DrawbridgeError } from "../../kernel/error.ts";
 import { readTextFile } from "../../kernel/file.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
@@ -92,12 +92,10 @@ export function apiCredentials(
 export function kubeletServer({ kubeletKubeconfig }: Configuration, files: FileReadCalls): URL | undefined {
   const read = (path: string): string | undefined => readTextFile(files, path, LARGEST_FILE);
   const readText = kubeletKubeconfig === undefined ? unlessAnotherThing(read) : read;
-  try {
-    return apiAddress({ apiServer: undefined, kubeletKubeconfig, readText, environment: {} }).url;
-  } catch (error) {
-    if (!(error instanceof DrawbridgeError)) throw error;
-    return undefined;
-  }
+  return attempt(
+    () => apiAddress({ apiServer: undefined, kubeletKubeconfig, readText, environment: {} }).url,
+    () => undefined,
+  );
 }
 
 /**

@@ -1,4 +1,4 @@
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { attempt } from "../../../kernel/error.ts";
 import { readMetadata, readNamespacedMetadata } from "../../../objects/gate/metadata.ts";
 import { readSelector } from "../../../objects/gate/selector.ts";
 import { expectName, expectPort } from "../../../objects/name.ts";
@@ -61,12 +61,10 @@ export function readWayObject(source: unknown): WayObject | string {
   const read = readOf(apiVersion, kind);
   const name = ["namespace", "name"].flatMap((field) => textAt(source, "metadata", field) ?? []).join("/");
   if (read === undefined) return `${kind} ${name}: this kind of ${JSON.stringify(apiVersion)} is not read`;
-  try {
-    return Object.freeze(read(new Reader(source, ""), source));
-  } catch (error) {
-    if (!(error instanceof DrawbridgeError)) throw error;
-    return `${kind} ${name}: ${error.message}`;
-  }
+  return attempt<WayObject | string>(
+    () => Object.freeze(read(new Reader(source, ""), source)),
+    (error) => `${kind} ${name}: ${error.message}`,
+  );
 }
 
 function readIngress(object: Reader, source: unknown): WayObject {

@@ -1,6 +1,6 @@
 import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { DrawbridgeError, problemOf } from "../../../kernel/error.ts";
 import { readTextFile } from "../../../kernel/file.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readLedger } from "../../../policyd/flows/ledger_files.ts";
@@ -23,16 +23,6 @@ export function readFlows(syscalls: MachineCalls, { socket, directory }: FlowPla
     rows,
     problems: [...(unwritten === undefined ? [] : [`what was seen last may be missing: ${unwritten}`]), ...problems],
   };
-}
-
-function problemOf(action: () => void): string | undefined {
-  try {
-    action();
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof DrawbridgeError)) throw error;
-    return error.message;
-  }
 }
 
 /** A bound: a part usually holds several policies, and no cluster has enough of them for more parts. */

@@ -1,4 +1,4 @@
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { attempt } from "../../../kernel/error.ts";
 import { styleOf } from "../../style.ts";
 import type { ExplainContext } from "../explain/context.ts";
 import { explain } from "../explain/explain.ts";
@@ -31,12 +31,10 @@ export function evaluateAll(
   namespace: string,
 ): readonly TestResult[] {
   return expectations.map((expectation) => {
-    try {
-      return evaluate(context, expectation, namespace);
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      return { expectation, outcome: "cannot be judged", actual: error.message, details: [], waysIn: [] };
-    }
+    return attempt(
+      () => evaluate(context, expectation, namespace),
+      (error) => ({ expectation, outcome: "cannot be judged", actual: error.message, details: [], waysIn: [] }),
+    );
   });
 }
 

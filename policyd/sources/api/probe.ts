@@ -1,4 +1,4 @@
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { attempt } from "../../../kernel/error.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import type { ApiConnection } from "./connection/connection.ts";
 import { PageReader } from "./page.ts";
@@ -41,12 +41,7 @@ export function probe(
   const fail = (): void => finish(false);
   const patience = clock.after(PATIENCE, fail);
   const orFail = (action: () => void): void => {
-    try {
-      action();
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      fail();
-    }
+    attempt(action, fail);
   };
   const watch = (resourceVersion: string): void => {
     const lines = new WatchLines();

@@ -1,5 +1,5 @@
 import { setImmediate as untilEventsAreReported } from "node:timers/promises";
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { DrawbridgeError, problemOf } from "../../../kernel/error.ts";
 import { judge, type Verdict } from "../../../objects/gate/gate.ts";
 import type { ClusterObject, Kind } from "../../../objects/model.ts";
 import type { Clock } from "../../lib/clock.ts";
@@ -206,16 +206,6 @@ export class DirectorySource implements ObjectSource {
     if (this.#isSynced || this.#unsettled.size > 0 || !this.#isListed) return;
     this.#isSynced = true;
     sink.synced();
-  }
-}
-
-/** Returns why an action failed; undefined when it did not. @throws any error but a DrawbridgeError, which is a bug */
-function problemOf(action: () => void): string | undefined {
-  try {
-    action();
-    return undefined;
-  } catch (error) {
-    return messageOf(error);
   }
 }
 
