@@ -353,7 +353,8 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   });
   const pass = (): number => {
     if (daemon.isSynced && judge.isWaiting) daemon.changed([]);
-    // Node, V8 and OpenSSL do not free in the order of allocation. It takes less than a millisecond.
+    // Node, V8 and OpenSSL do not free in the order of allocation, so freed memory is returned here. That takes less than
+    // a millisecond.
     syscalls.trimMemory();
     return Math.min(syncPeriod, LONGEST_UNTRIMMED);
   };

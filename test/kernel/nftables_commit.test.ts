@@ -170,7 +170,7 @@ describe("kernel/nftables/socket: a batch", () => {
     assert.deepEqual(tableState(nft, table)?.chains.get("a")?.rules, []);
   });
 
-  it("that needs another's table, or owns a table without an owner, is refused with the way out", function () {
+  it("that changes a table of another socket, or would own an existing table, is refused with the way out", function () {
     const [major = 0, minor = 0] = os.release().split(".").map(Number);
     if (major < 6 || (major === 6 && minor < 9))
       skip(this, "this kernel is older than 6.9: owned tables do not persist");

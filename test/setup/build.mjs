@@ -60,7 +60,7 @@ export function buildPlugin(project, node) {
  * @typedef {object} Output
  * @property {string} project absolute path of the project
  * @property {string} directory relative to the project
- * @property {readonly string[]} files what it has when it is made
+ * @property {readonly string[]} files the files that it has once it is made
  * @property {readonly string[]} sources directories and files, relative to the project
  */
 

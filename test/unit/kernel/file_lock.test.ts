@@ -66,7 +66,7 @@ describe("kernel/file_lock", () => {
     assert.throws(() => acquireFileLock(syscalls.calls, directory()), { code: "ERR_STORE", message: /EISDIR/ });
   });
 
-  it("another process has the lock only when it is released, and is waited for until then", async () => {
+  it("acquireFileLock keeps other processes out until the lock is released, and waits for one that has it", async () => {
     const isFree = (): boolean => spawnSync("flock", ["--nonblock", lock, "true"]).status === 0;
     const release = acquireFileLock(nodeSyscalls(), lock);
     assert.equal(isFree(), false);

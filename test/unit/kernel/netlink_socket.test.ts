@@ -151,7 +151,7 @@ describe("kernel/netlink/socket", () => {
     assert.equal(syscalls.unread, 2);
   });
 
-  it("a list of routes with a malformed message is read to its end in slices before that is thrown", () => {
+  it("a list of routes with a malformed message is read to its end in slices before the error is thrown", () => {
     const malformed = kernelMessage(NEWLINK, 1, new Uint8Array(4), MULTI);
     const { syscalls } = open(malformed, link(1, 2, MULTI), dumpEnd(1));
     syscalls.openingResults.socket = [0, -Errno.EPROTONOSUPPORT];

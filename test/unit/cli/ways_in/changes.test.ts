@@ -72,7 +72,7 @@ describe("ways in: changes", () => {
     assert.deepEqual(await changes(BASE + CLOSED, BASE + SHOP), ["added Ingress shop/web > shop/web: 8080/TCP"]);
   });
 
-  it("INGRESS-15: a way that is open for some of a Service's pods on one side is a difference of these, marked with some", async () => {
+  it("INGRESS-15: policy diff names the pods of a Service to which a way is open on one side only, marked with some", async () => {
     const more = pod("shop/other", "10.244.0.8", {
       app: "web",
       labels: "tier: x",
@@ -88,7 +88,7 @@ describe("ways in: changes", () => {
     assert.deepEqual(await changes(closed, OBJECTS + more), [`removed Ingress shop/web > ${to}: 8080/TCP (some)`]);
   });
 
-  it("INGRESS-15: added, removed and changed rules of Ingresses and routes are differences of what they open and close", async () => {
+  it("INGRESS-15: policy diff names what added, removed and changed rules of Ingresses and routes open and close", async () => {
     const api =
       pod("shop/api", "10.244.0.9", { ports: "{ name: http, containerPort: 7000 }" }) +
       service("shop/api", "api", "{ port: 80, targetPort: 7000 }");
@@ -129,7 +129,7 @@ describe("ways in: changes", () => {
     }
   });
 
-  it("INGRESS-15: a way is named that only one side has or judges, also where nobody judges it, and none that policies close", async () => {
+  it("INGRESS-15: policy diff names a way that only one side has, judged or not, or that only one side judges, and none that policies close", async () => {
     assert.deepEqual(await changes(OBJECTS + CLOSED, BASE + CLOSED), []);
     const unknown = INGRESS.replace("ingressClassName: nginx", "ingressClassName: x");
     assert.deepEqual(await changes(WEB, WEB + unknown), ["added Ingress shop/web > shop/web: not judged"]);

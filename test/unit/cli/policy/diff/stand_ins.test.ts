@@ -257,7 +257,7 @@ describe("cli/policy/diff: what is in no file", () => {
               addresses,
             };
           });
-        // Of new pods with addresses in other blocks the stand-ins do not speak (docs/limits.md).
+        // The stand-ins do not stand for new pods with addresses in other blocks (docs/limits.md).
         const { addresses } = new PolicyChange(before, after);
         if (![...newPods, ...strangers].every((one) => addresses.isAsNew(one))) return;
         const sides = [before, after].map((objects) =>
