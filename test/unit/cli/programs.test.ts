@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { ProgramResult, Programs } from "../../../cli/input/programs/programs.ts";
 import { systemPrograms } from "../../../cli/input/programs/system_programs.ts";
 import { memoryFiles, runCli } from "../../support/cli/cli.ts";
+import { isAlive, type Owner, processAt } from "../../lab/owner.ts";
 import { printed, ScriptedPrograms } from "../../support/cli/scripted_programs.ts";
 import { until } from "../../support/until.ts";
 import { useTemporaryDirectory } from "../../support/ipam/address_store.ts";
@@ -127,31 +128,32 @@ describe("cli/input/programs: manifests from the user's own programs", () => {
 *\\ b\\ *) sleep 600 & echo $! > ${directory()}/new; mv ${directory()}/new ${directory()}/pid; wait;;
 *) while :; do echo '${NEWS}'; sleep 0.1; done;; esac`,
       );
-    const child = async (): Promise<number> => {
+    const child = async (): Promise<Owner> => {
       const file = path.join(directory(), "pid");
       await until(() => existsSync(file), "the program runs");
-      return Number(readFileSync(file, "utf8"));
+      return processAt(Number(readFileSync(file, "utf8"))) ?? assert.fail("the program has ended");
     };
-    const untilGone = (pid: number): Promise<void> => until(() => !existsSync(`/proc/${pid}`), "the program ends");
+    // An ended process may stay as a zombie, and its ID may go to another one.
+    const untilGone = (program: Owner): Promise<void> => until(() => !isAlive(program), "the program ends");
 
     it("CLI-31: flows --follow ends with its reader, and all programs that it has started end, too", async () => {
       kubectl();
       const own = spawn("/bin/sh", ["-c", `${process.execPath} cli/main.ts flows --follow | head -1`], {
         stdio: "pipe",
       });
-      const pid = await child();
+      const program = await child();
       assert.deepEqual(await once(own, "close"), [0, null]);
-      await untilGone(pid);
+      await untilGone(program);
     });
 
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
       it(`CLI-31: ${signal} ends the command by this signal, and with it the programs that it has started`, async () => {
         script("kustomize", `sleep 600 & echo $! > ${directory()}/new; mv ${directory()}/new ${directory()}/pid; wait`);
         const own = spawn(process.execPath, ["cli/main.ts", "policy", "matrix", "-k", "."], { stdio: "ignore" });
-        const pid = await child();
+        const program = await child();
         own.kill(signal);
         assert.deepEqual(await once(own, "exit"), [null, signal]);
-        await untilGone(pid);
+        await untilGone(program);
       });
     }
 
