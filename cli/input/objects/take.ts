@@ -109,12 +109,24 @@ export function isIgnoredKind(apiVersion: string, kind: string): boolean {
   return judge({ apiVersion, kind }).type === "ignored" && unknownKindText(apiVersion, kind) === undefined;
 }
 
-/** Sets the namespace as kubectl does; kinds without namespaces ignore the field. */
+/** The longest part of a generated name that an object states, and the end that stands for the API server's random one. */
+const LONGEST_PREFIX = 58;
+const GENERATED_END = "xxxxx";
+
+/**
+ * Sets the namespace as kubectl does, and a name where the API server generates one; kinds without namespaces ignore
+ * the first.
+ */
 function placedIn(namespace: string, located: LocatedObject): LocatedObject {
   const { value } = located;
-  if (namespace === DEFAULT_NAMESPACE || !isObject(value) || !isObject(value["metadata"])) return located;
+  if (!isObject(value) || !isObject(value["metadata"])) return located;
   const { metadata } = value;
-  return metadata["namespace"] ? located : { ...located, value: { ...value, metadata: { ...metadata, namespace } } };
+  const prefix = metadata["name"] ? undefined : metadata["generateName"];
+  const isPlaced = namespace === DEFAULT_NAMESPACE || Boolean(metadata["namespace"]);
+  const isGenerated = typeof prefix === "string" && prefix !== "";
+  if (isPlaced && !isGenerated) return located;
+  const name = isGenerated ? { name: `${prefix.slice(0, LONGEST_PREFIX)}${GENERATED_END}` } : {};
+  return { ...located, value: { ...value, metadata: { ...metadata, ...(isPlaced ? {} : { namespace }), ...name } } };
 }
 
 /** Returns the pods of a template; a problem in the template is reported once, for the workload. */

@@ -70,6 +70,21 @@ objects:
     assert.match(bad.err, /^a\.yaml:10: Deployment: spec\.replicas/m, "the line is that of the file");
   });
 
+  it("READ-20: an object with generateName instead of a name is read under that prefix and a fixed end", async () => {
+    const job = (prefix: string): string => workload("batch/v1", "Job").replace("name: web", `generateName: ${prefix}`);
+    const { code, out, err } = await run(job("migrate-") + POLICY.replace("name: web", "generateName: p-"), "matrix");
+    assert.equal(code, 0, err);
+    assert.match(out, /^shop\/job\/migrate-xxxxx /m);
+    const long = await run(job("a".repeat(63)), "matrix");
+    assert.match(
+      long.out,
+      new RegExp(`^shop/job/a{58}xxxxx `, "m"),
+      "the API server keeps 58 characters of the prefix",
+    );
+    const neither = await run(job('""'), "matrix");
+    assert.match(neither.err, /^a\.yaml:4: Job: metadata\.name: missing/m);
+  });
+
   it("READ-20: a kind with several templates stands for the pods of each, and a problem is reported at its line", async () => {
     const set = (second: string): string =>
       workload("ray.io/v1", "RayCluster", `\n  a: { template: ${OTHER} }\n  b: [{ podTemplate: ${second} }]`);
