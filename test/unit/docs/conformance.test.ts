@@ -6,7 +6,16 @@ import { cellsBelow } from "../../support/markdown.ts";
 const DOCUMENT = readFileSync(new URL("../../../docs/conformance.md", import.meta.url), "utf8");
 const KUBERNETES_SUITES = ["network-4", "network-6", "netpol-4", "netpol-6", "quick"];
 
-const RESULTS = cellsBelow(DOCUMENT, ["suite", "passed", "failed", "skipped", "minutes"]);
+const RESULTS = cellsBelow(DOCUMENT, [
+  "suite",
+  "passed",
+  "failed",
+  "skipped",
+  "minutes",
+  "nodes",
+  "first family",
+  "tests",
+]);
 const SKIPPED = cellsBelow(DOCUMENT, ["reason", "tests", "skipped in"]);
 const FAILED = cellsBelow(DOCUMENT, ["failed test", "why", "in suite"]);
 
