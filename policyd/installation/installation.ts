@@ -41,7 +41,7 @@ export interface InstallationParts extends Pick<Machine, "clock" | "logger" | "e
 
 /**
  * Maintains the plugin and the network's configuration in the runtime's directories while the daemon runs. Both stay
- * there when it ends, since pods still have to be removed (D5, D6).
+ * there when it ends, since pods still have to be removed (D5, STATE-01).
  *
  * The executable comes first. The configuration, which makes the node ready for pods, follows when the socket listens,
  * everything was read once, the rules are in force and this node's pod CIDRs are known (POD-17).

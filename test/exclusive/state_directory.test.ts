@@ -109,7 +109,7 @@ describe("the daemon's files, removed while it runs", function () {
   for (const [index, [what, harm]] of harms.entries()) {
     // All these harms leave the same files, byte by byte, so one restart after the loss of everything is enough.
     const isLoss = index === 0;
-    it(`STATE-06: when ${what}, socket and files are back within a second${isLoss ? ", and the next daemon knows all pods" : ""}`, async () => {
+    it(`STATE-01: when ${what}, socket and files are back within a second${isLoss ? ", and the next daemon knows all pods" : ""}`, async () => {
       await seen();
       const before = files();
       harm();
@@ -125,7 +125,7 @@ describe("the daemon's files, removed while it runs", function () {
     });
   }
 
-  it("STATE-06: a pod's ADD and DEL succeed while all files are removed again and again, and leave nothing", async () => {
+  it("STATE-01: a pod's ADD and DEL succeed while all files are removed again and again, and leave nothing", async () => {
     await seen();
     // An ADD makes the directories of settings and delegations again, so they count as present (docs/limits.md).
     const kept = (): readonly string[] =>
@@ -148,7 +148,7 @@ describe("the daemon's files, removed while it runs", function () {
     await until(doesAnswer, "the daemon has forgotten the pod whose DEL found no daemon", 20_000);
   });
 
-  it("STATE-06: a second daemon is refused after the lock was removed and is back", async () => {
+  it("STATE-01: a second daemon is refused after the lock was removed and is back", async () => {
     await until(doesAnswer, "the daemon answers after what the test before removed", 20_000);
     rmSync(`${socketPath}.lock`);
     await until(() => existsSync(`${socketPath}.lock`), "the lock is back", BACK_MILLISECONDS);

@@ -115,7 +115,7 @@ describe("cli/node on a node of a lab", function () {
       assert.match(unseen[0]?.reason ?? "", /has no reservation, though pods are attached: look on the node itself/);
     });
 
-    it("DOCTOR-12: the doctor finds faults that the daemon would repair while no daemon runs", async () => {
+    it("DOCTOR-01: the doctor finds faults that the daemon would repair while no daemon runs", async () => {
       await policyd.kill();
       for (const { name, check, text, breaks, mends } of REPAIRED) {
         breaks(wired.node, place);

@@ -114,7 +114,7 @@ for (const { name, lab, args, tunnels } of IS_FULL ? [AUTO, ALWAYS] : [AUTO]) {
       );
     });
 
-    it("D2: the daemon restores each part of its routes and tunnel that another program removes, and packets flow again", async () => {
+    it("STATE-01: the daemon restores each part of its routes and tunnel that another program removes, and packets flow again", async () => {
       const [{ wired }, , far] = on.nodes;
       const { node } = wired;
       const good = ours(node);

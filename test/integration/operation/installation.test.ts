@@ -32,7 +32,7 @@ describe("policyd installs the plugin", function () {
     policyd.put("node.json", JSON.stringify(nodeOf(wired)));
   }
 
-  it("POD-17 D5 D6: the installed plugin attaches a pod, comes back when it is wiped, and stays when policyd ends", async () => {
+  it("POD-17 D5 STATE-01: the installed plugin attaches a pod, comes back when it is wiped, and stays when policyd ends", async () => {
     const daemon = await start();
     await daemon.statusWhen(
       ({ problems }) => problems.join().includes("no Node object node1"),

@@ -30,7 +30,7 @@ describe("cli/program", () => {
     assert.match(await words("polcy", "matrix"), /Did you mean policy\?/);
   });
 
-  it("CLI-34: the sides of policy diff are arguments, values of -f, or an old argument and new values of -f", async () => {
+  it("CLI-05: the sides of policy diff are arguments, values of -f, or an old argument and new values of -f", async () => {
     const files = { "a.yaml": pod("x"), "b.yaml": pod("x"), "c.yaml": pod("y") };
     const codeOf = async (...args: readonly string[]): Promise<number> =>
       (await run(["policy", "diff", ...args], files)).code;

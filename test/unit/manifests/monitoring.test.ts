@@ -89,7 +89,7 @@ describe("manifests/monitoring", () => {
     }
   });
 
-  it("MON-02: every alert has a unique name, a severity, a sentence with the node, and the way out", () => {
+  it("MON-01: every alert has a unique name, a severity, a sentence with the node, and the way out", () => {
     const all = alerts();
     assert.equal(new Set(all.map(({ alert }) => alert)).size, all.length);
     for (const { alert, labels, annotations } of all) {
@@ -101,7 +101,7 @@ describe("manifests/monitoring", () => {
     }
   });
 
-  it("MON-02: the PrometheusRule has the same alerts as the file for Prometheus itself", () => {
+  it("MON-01: the PrometheusRule has the same alerts as the file for Prometheus itself", () => {
     const { spec } = parse(read("prometheus_rule.yaml")) as { readonly spec: unknown };
     assert.deepEqual(spec, rules());
   });

@@ -80,7 +80,7 @@ describe("the input of a command", () => {
     assert.equal((await matrix({ "a.yaml": `${known}---\n${POD}` })).code, 0);
   });
 
-  it("READ-09: a JSON or YAML file that is not a manifest is skipped and named, also output of this program", async () => {
+  it("READ-07: a JSON or YAML file that is not a manifest is skipped and named, also output of this program", async () => {
     const json = (await matrix({ "a.yaml": POD }, "-o", "json")).out;
     for (const [name, text] of [
       ["package.json", '{ "name": "x", "version": "1.0.0" }'],
@@ -104,7 +104,7 @@ describe("the input of a command", () => {
     }
   });
 
-  it("READ-09: a file that cannot be read and does not look like a manifest is named and ends no run; one that may be one is an error", async () => {
+  it("READ-07: a file that cannot be read and does not look like a manifest is named and ends no run; one that may be one is an error", async () => {
     for (const [name, text] of [
       ["mkdocs.yml", "emoji: !!python/name:x {\n"],
       ["tsconfig.json", '{\n  // comment\n  "strict": true,\n}'],
@@ -162,7 +162,7 @@ describe("the input of a command", () => {
     }
   });
 
-  it("READ-09: an unrendered template is reported as such, with its line and the command that renders it", async () => {
+  it("READ-07: an unrendered template is reported as such, with its line and the command that renders it", async () => {
     const action = "{{- if .Values.networkPolicy.enabled }}";
     const broken = {
       "web/Chart.yaml": "apiVersion: v2\nname: web\n",

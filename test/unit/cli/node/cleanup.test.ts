@@ -36,7 +36,7 @@ const KERNEL = [
 ];
 
 describe("cli/node: cleanup", () => {
-  it("CHAIN-08: from a list with another main plugin only our plugins are removed, and copies of other files stay", () => {
+  it("UNINSTALL-01: from a list with another main plugin only our plugins are removed, and copies of other files stay", () => {
     const path = "/etc/cni/net.d/10-drawbridge.conflist";
     const { removals, kept } = cleanupPlan(
       inventory({
@@ -51,7 +51,7 @@ describe("cli/node: cleanup", () => {
     assert.equal(kept[0]?.what, `${path}.saved-0123456789ab`);
   });
 
-  it("CHAIN-08: removing our plugins keeps the plugins before them, and removes the file where there are none", () => {
+  it("UNINSTALL-01: removing our plugins keeps the plugins before them, and removes the file where there are none", () => {
     const directory = mkdtempSync(`${tmpdir()}/drawbridge-cleanup-`);
     try {
       const path = `${directory}/10-drawbridge.conflist`;
@@ -146,7 +146,7 @@ describe("cli/node: cleanup", () => {
     assert.ok(texts(cleanupPlan(inventory(changes), true).removals).includes("directory /run/drawbridge"));
   });
 
-  it("FLOW-14: the ledger of flows is removed with or without pods", () => {
+  it("UNINSTALL-01: the ledger of flows is removed with or without pods", () => {
     for (const changes of [{}, { records: [], links: [BRIDGE] }]) {
       const { removals } = cleanupPlan(inventory({ ...changes, flows: ["all-3.jsonl", ".changes-4.jsonl"] }), true);
       assert.ok(texts(removals).includes(`directory ${PLACE.flowDirectory}`), texts(removals).join("\n"));

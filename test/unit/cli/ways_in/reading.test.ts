@@ -55,7 +55,7 @@ describe("ways in: reading", () => {
     }
   });
 
-  it("INGRESS-12: ways in of a running cluster are listed if it has their kinds, and a missing permission is reported", async () => {
+  it("CLUSTER-04: ways in of a running cluster are listed if it has their kinds, and a missing permission is reported", async () => {
     const objects = [...readObjects(NGINX + WEB + INGRESS, "a.yaml")].map(
       (one) => one as Readonly<Record<string, unknown>>,
     );

@@ -71,7 +71,7 @@ describe("installation and cleanup with the manifests' capabilities", function (
     assert.deepEqual(confined("-e", script), ["EACCES", "0000000000001000"]);
   });
 
-  it("D6 DEPLOY-05: the program replaces files that belong to another user in directories of root", () => {
+  it("STATE-01 DEPLOY-05: the program replaces files that belong to another user in directories of root", () => {
     install();
     for (const name of readdirSync(`${root}/bin`)) giveAway(`${root}/bin/${name}`);
     writeFileSync(`${root}/source/drawbridge`, "#!/bin/sh\n# 2\n");

@@ -96,7 +96,7 @@ describe("policyd/installation", function () {
     return installation;
   }
 
-  it("D7: while no objects can be read, the plugin is restored and an earlier configuration stays", async () => {
+  it("API-04: while no objects can be read, the plugin is restored and an earlier configuration stays", async () => {
     const installation = await installed();
     const before = configuration();
     await installation.stop();

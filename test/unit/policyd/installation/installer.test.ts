@@ -178,7 +178,7 @@ describe("policyd/installation: the installer", function () {
     assert.deepEqual([stateOf(), statSync(`${root}/bin`).mtimeMs, statSync(`${root}/conf`).mtimeMs], before);
   });
 
-  it("D6: removed, overwritten, truncated and unusable files are restored", async () => {
+  it("STATE-01: removed, overwritten, truncated and unusable files are restored", async () => {
     const harms: readonly (readonly [harm: () => void, written: readonly unknown[]])[] = [
       [() => rmSync(`${root}/bin`, { recursive: true }), [["drawbridge-ipam", "loopback", "drawbridge"], false]],
       [() => rmSync(`${root}/bin/drawbridge`), [["drawbridge-ipam", "loopback", "drawbridge"], false]],
@@ -199,7 +199,7 @@ describe("policyd/installation: the installer", function () {
     }
   });
 
-  it("D6: links in place of the plugin's names are replaced even if they lead to a copy, and their target stays", async () => {
+  it("STATE-01: links in place of the plugin's names are replaced even if they lead to a copy, and their target stays", async () => {
     await prepare("new");
     linkAway();
     assert.deepEqual(await install("new"), [["drawbridge-ipam", "loopback", "drawbridge"], false]);

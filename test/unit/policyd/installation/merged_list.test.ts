@@ -158,7 +158,7 @@ describe("policyd/installation: the merged list", () => {
     assert.deepEqual(capabilities(merged(gone, own).utf8), own.entry);
   });
 
-  it("CHAIN-08: without our part a list remains only if another plugin stands before ours", () => {
+  it("UNINSTALL-01: without our part a list remains only if another plugin stands before ours", () => {
     assert.equal(withoutOwnPart(listOf(freshText({ ...own, chain: [PORTMAP] }))), undefined);
     assert.equal(withoutOwnPart(listOf(appended(freshText(own), ISTIO))), undefined);
     const text = '{"name":"x","y":1,"plugins":[{"type":"bridge"},{"type":"drawbridge"},{"type":"istio-cni"}]}';

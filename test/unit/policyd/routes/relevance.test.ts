@@ -90,12 +90,12 @@ describe("policyd/routes/relevance", () => {
     ["anything else", false, { type: 99, flags: 0, sequence: 0, body: new Uint8Array() }],
   ];
   for (const [what, expected, message] of cases) {
-    it(`D2: a notification of ${what} is ${expected ? "relevant" : "irrelevant"}`, () => {
+    it(`STATE-01: a notification of ${what} is ${expected ? "relevant" : "irrelevant"}`, () => {
       assert.equal(isRelevant(message, STATE), expected);
     });
   }
 
-  it("D2: a notification that cannot be read is an error, so that the kernel is read", () => {
+  it("STATE-01: a notification that cannot be read is an error, so that the kernel is read", () => {
     for (const type of [16, 20, 24, 28]) {
       assert.throws(() => isRelevant({ type, flags: 0, sequence: 0, body: Uint8Array.of(1, 2) }, STATE), {
         code: "ERR_NETLINK_MALFORMED",

@@ -94,7 +94,7 @@ describe("policyd/routes/route_reconciler", () => {
     assert.equal(kernel.reads, reads + 2, "another program deleted the route");
   });
 
-  it("D2: a pass runs in slices, and a Node that changes meanwhile is followed after it", () => {
+  it("STATE-01: a pass runs in slices, and a Node that changes meanwhile is followed after it", () => {
     const { kernel, clock, objects } = setUp();
     objects.apply([set(OWN), set(NEAR)]);
     const read = kernel.read.bind(kernel);

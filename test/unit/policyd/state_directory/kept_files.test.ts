@@ -34,7 +34,7 @@ describe("policyd/state_directory: kept directories", () => {
     return { root, kept, clock };
   }
 
-  it("STATE-06: a file that its owner removed or changed before the directory went is not restored as it was", () => {
+  it("STATE-01: a file that its owner removed or changed before the directory went is not restored as it was", () => {
     const { root, kept, clock } = tree();
     rmSync(`${root}/net/a`);
     writeFileSync(`${root}/net/b`, "new");
@@ -50,7 +50,7 @@ describe("policyd/state_directory: kept directories", () => {
 });
 
 describe("policyd/state_directory: settled sights", () => {
-  it("STATE-06: a directory counts as changed until two reads have seen one time, since the kernel's clock is coarse", () => {
+  it("STATE-01: a directory counts as changed until two reads have seen one time, since the kernel's clock is coarse", () => {
     const settled = new DirectoryChanges();
     const sight = { identity: "1 1", changedAt: 5n };
     assert.deepEqual(
@@ -65,7 +65,7 @@ describe("policyd/state_directory: settled sights", () => {
 describe("policyd/state_directory: kept records", () => {
   const temporary = useTemporaryDirectory();
 
-  it("STATE-06: a record is written again while its link is there, and not after a DEL that found no daemon", () => {
+  it("STATE-01: a record is written again while its link is there, and not after a DEL that found no daemon", () => {
     const stateDirectory = temporary();
     const attachments = new AttachmentRegistry();
     const [alive, gone] = [podRecord("a"), podRecord("b")];

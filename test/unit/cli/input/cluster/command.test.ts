@@ -141,7 +141,7 @@ describe("commands on a running cluster", () => {
     assert.match(linted.err, /Bad_Name/);
   });
 
-  it("CLUSTER-08: --cluster and --filename exclude each other, and options for a cluster need a cluster", async () => {
+  it("CLI-05: --cluster and --filename exclude each other, and options for a cluster need a cluster", async () => {
     const matrix = ["policy", "matrix"];
     for (const [args, words] of [
       [matrix, /required option '-f, --filename <path...>' not specified; a running cluster is read with --cluster/],

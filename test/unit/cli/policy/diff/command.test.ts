@@ -177,7 +177,7 @@ new: shop/new (1 pod)
     assert.match(out, / 4 of 4 pairs, /);
   });
 
-  it("CLI-34: an invalid object on either side is an error, never a difference", async () => {
+  it("CLI-05: an invalid object on either side is an error, never a difference", async () => {
     const bad = PODS + policy("{ ports: [{ port: 70000 }] }");
     const { code, out, err } = await diff({ "a.yaml": PODS, "b.yaml": bad });
     assert.deepEqual([code, out], [3, ""]);
