@@ -17,7 +17,7 @@ import {
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { POLICY_TABLE } from "../../../attachment/our_tables.ts";
 import type { PolicyOptions } from "./options.ts";
-import type { NameGroup, Profile, RuleOrigin } from "./profile.ts";
+import type { NameGroup, Profile } from "./profile.ts";
 
 /** The names of the sets by which answers of DNS are found, each followed by the family's digit. */
 export const ANSWER_SETS = {
@@ -199,15 +199,17 @@ export function nameGroupsOf(profile: Profile | undefined): readonly NameGroup[]
   return found;
 }
 
-/** Returns the names in the rules of a profile in force, by the kinds and keys of their policies. */
-export function namesByPolicy(profile: Profile): ReadonlyMap<string, readonly string[]> {
-  const found = Map.groupBy(namedPeers(profile), ({ origin: { kind, policy } }) => `${kind} ${policy}`);
-  return new Map([...found].map(([policy, all]) => [policy, all.flatMap(({ group }) => group.names)]));
+/** A list of names in a rule of a policy. */
+export interface NamedPeer {
+  /** The policy's kind and key. */
+  readonly policy: string;
+  readonly group: NameGroup;
 }
 
-function namedPeers(profile: Profile): readonly { readonly origin: RuleOrigin; readonly group: NameGroup }[] {
+/** Returns the lists of names in the rules of a profile in force. */
+export function namedPeers(profile: Profile): readonly NamedPeer[] {
   const rules = [profile.admin, profile.isolation?.rules ?? [], profile.shadow?.rules ?? []].flat();
-  return rules.flatMap(({ origin, peers = [] }) =>
-    peers.flatMap((group) => (group.type === "names" ? [{ origin, group }] : [])),
+  return rules.flatMap(({ origin: { kind, policy }, peers = [] }) =>
+    peers.flatMap((group) => (group.type === "names" ? [{ policy: `${kind} ${policy}`, group }] : [])),
   );
 }

@@ -1,5 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { patternsOf } from "../../../objects/domain_name.ts";
+import type { NameGroup } from "../compile/profile.ts";
 
 /** An address that a pod knows by names. */
 export interface KnownAddress {
@@ -85,16 +86,11 @@ export class KnownAddresses {
    * Notes by which groups of names a pod's addresses are found from now on. An address stays in a group that the pod
    * still has, since not all of its names are remembered.
    *
-   * @param keys those of all groups of the pod
-   * @param groupsOf returns the groups that have an entry
    * @returns the entries that had to go
    */
-  regroup(
-    pod: Address,
-    keys: ReadonlySet<string>,
-    groupsOf: (entry: KnownAddress) => KnownAddress["groups"],
-  ): readonly KnownAddress[] {
+  regroup(pod: Address, groups: readonly NameGroup[]): readonly KnownAddress[] {
     const known = this.#byPod.get(pod);
+    const keys = new Set(groups.map(({ key }) => key));
     for (const entry of known?.entries.values() ?? []) {
       const before = placesOf(entry);
       for (const group of entry.groups.keys()) {
@@ -102,7 +98,9 @@ export class KnownAddresses {
         entry.groups.delete(group);
         this.mark(entry, [group]);
       }
-      for (const [group, longest] of groupsOf(entry)) this.#lengthen(entry, group, longest);
+      for (const [name, until] of entry.names) {
+        for (const group of groupsWith(groups, name)) this.#lengthen(entry, group, { name, until });
+      }
       this.#count(known, placesOf(entry) - before);
     }
     return this.#trim(pod);
@@ -208,33 +206,29 @@ function placesOf({ names, groups }: KnownAddress): number {
   return Math.max(names.size, groups.size);
 }
 
-/** Those that name some patterns, by each pattern. */
-export type ByPattern<T> = ReadonlyMap<string, Set<T>>;
-
-/** Returns an index of those that name patterns, which finds them for a name by its labels only. */
-export function byPattern<T>(all: Iterable<readonly [T, readonly string[]]>): ByPattern<T> {
-  const index = new Map<string, Set<T>>();
-  for (const [one, patterns] of all) {
-    for (const pattern of patterns) index.set(pattern, (index.get(pattern) ?? new Set<T>()).add(one));
-  }
-  return index;
-}
-
 /** The name by which an address counts longest. */
 export interface Longest {
   readonly name: string;
   readonly until: number;
 }
 
-/** Returns those that name some name of an address, each with the one by which the address counts longest. */
-export function longestOf<T>({ names }: Pick<KnownAddress, "names">, index: ByPattern<T>): ReadonlyMap<T, Longest> {
-  const found = new Map<T, Longest>();
-  for (const [name, until] of names) {
-    for (const pattern of patternsOf(name)) {
-      for (const one of index.get(pattern) ?? []) {
-        if (until >= (found.get(one)?.until ?? until)) found.set(one, { name, until });
-      }
+const indexes = new WeakMap<readonly NameGroup[], ReadonlyMap<string, readonly string[]>>();
+
+/** Returns the keys of those of some groups that have a name, which it finds by the name's labels only. */
+export function groupsWith(groups: readonly NameGroup[], name: string): ReadonlySet<string> {
+  const index = indexes.get(groups) ?? keysByPattern(groups);
+  indexes.set(groups, index);
+  return new Set(patternsOf(name).flatMap((pattern) => index.get(pattern) ?? []));
+}
+
+function keysByPattern(groups: readonly NameGroup[]): ReadonlyMap<string, readonly string[]> {
+  const index = new Map<string, string[]>();
+  for (const { key, names } of groups) {
+    for (const pattern of names) {
+      const keys = index.get(pattern) ?? [];
+      keys.push(key);
+      index.set(pattern, keys);
     }
   }
-  return found;
+  return index;
 }

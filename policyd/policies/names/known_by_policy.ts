@@ -1,7 +1,7 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import { namesByPolicy } from "../compile/name_rules.ts";
+import { namedPeers } from "../compile/name_rules.ts";
 import type { NamedPod } from "../live/policy_view.ts";
-import { byPattern, type KnownAddresses, longestOf } from "./known_addresses.ts";
+import type { KnownAddresses } from "./known_addresses.ts";
 
 /** An address that a pod knows by a name of a policy. */
 export interface KnownName {
@@ -14,7 +14,8 @@ export interface KnownName {
 }
 
 /**
- * Returns what pods know by the names of policies, by the policies' kinds and keys, the last learned of a pod first.
+ * Returns what pods know by the names of policies, by the policies' kinds and keys. By each list of names the last
+ * learned of a pod comes first.
  *
  * @param most the number of addresses for each policy
  */
@@ -26,18 +27,23 @@ export function knownByPolicy(
 ): ReadonlyMap<string, readonly KnownName[]> {
   const found = new Map<string, KnownName[]>();
   for (const [own, { podKey: pod, profile }] of pods) {
-    const policies = profile === undefined ? new Map<string, readonly string[]>() : namesByPolicy(profile);
-    for (const policy of policies.keys()) found.set(policy, found.get(policy) ?? []);
-    const index = byPattern(policies);
-    // A policy that has enough is not looked for any more: it may be one of thousands.
-    const drop = (policy: string): void => {
-      for (const pattern of policies.get(policy) ?? []) index.get(pattern)?.delete(policy);
-    };
-    for (const entry of known.of(own).toReversed()) {
-      for (const [policy, { name, until }] of longestOf(entry, index)) {
-        const all = found.get(policy) ?? [];
-        if (all.length >= most) drop(policy);
-        else if (until > now) all.push({ name, address: entry.remote, pod, seconds: Math.ceil((until - now) / 1000) });
+    // Thousands of policies may have the same list.
+    const byGroup = new Map<string, KnownName[]>();
+    for (const { remote: address, groups } of known.of(own).toReversed()) {
+      for (const [key, { name, until }] of groups) {
+        const all = byGroup.get(key) ?? [];
+        byGroup.set(key, all);
+        // One that was too long to be kept over a restart is empty.
+        if (name !== "" && until > now && all.length < most)
+          all.push({ name, address, pod, seconds: Math.ceil((until - now) / 1000) });
+      }
+    }
+    for (const { policy, group } of profile === undefined ? [] : namedPeers(profile)) {
+      const all = found.get(policy) ?? [];
+      found.set(policy, all);
+      for (const one of byGroup.get(group.key) ?? []) {
+        const isSame = (other: KnownName): boolean => other.name === one.name && other.address === one.address;
+        if (all.length < most && !all.some((other) => other.pod === pod && isSame(other))) all.push(one);
       }
     }
   }

@@ -17,9 +17,9 @@ import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts
 import { type AnswerPacket, AnswerPackets } from "./answer_packets.ts";
 import { AnswerReader, type AnswerReaderParts } from "./answer_reader.ts";
 import { type DnsAnswer, parseDnsAnswer } from "./dns_answer.ts";
-import { KnownAddresses, type KnownAddress, type ElementPlace, longestOf } from "./known_addresses.ts";
+import { type ElementPlace, groupsWith, type KnownAddress, KnownAddresses } from "./known_addresses.ts";
 import { learn } from "./addresses_in_answer.ts";
-import { bySet, groupsWith, indexOf, replacing } from "./name_set_changes.ts";
+import { bySet, replacing } from "./name_set_changes.ts";
 import { knownByPolicy, type KnownName } from "./known_by_policy.ts";
 
 export interface NameLearningParts extends AnswerReaderParts {
@@ -163,7 +163,7 @@ export class NameLearning implements PolicyFollower {
     }
     for (const address of this.#rates.keys()) if (!this.#pods.has(address)) this.#rates.delete(address);
     for (const [address, pod] of this.#pods) {
-      if (before.get(address)?.groups !== pod.groups) this.#regroup(address, pod);
+      if (before.get(address)?.groups !== pod.groups) this.#drop(pod, this.#known.regroup(address, pod.groups).length);
     }
     this.#writeDirty();
     this.#read();
@@ -238,8 +238,8 @@ export class NameLearning implements PolicyFollower {
 
   #learn(pod: NamedPod, answer: DnsAnswer): void {
     const { name } = answer;
-    const keys = groupsWith(pod.groups, name).map(({ key }) => key);
-    if (keys.length === 0) return;
+    const keys = groupsWith(pod.groups, name);
+    if (keys.size === 0) return;
     const { clusterDomain, isOfCluster } = this.#parts;
     const isInside = isInDomain(clusterDomain, name);
     const { addresses, refused } = learn(answer, (address) => isInside || isOfCluster(address));
@@ -256,7 +256,7 @@ export class NameLearning implements PolicyFollower {
   }
 
   /** @param groups those of the pod that have the name @returns the number of addresses that do not count for it */
-  #learnAddress(pod: NamedPod, groups: readonly string[], learned: LearnedAddress): number {
+  #learnAddress(pod: NamedPod, groups: ReadonlySet<string>, learned: LearnedAddress): number {
     const { own, remote, name, milliseconds } = learned;
     const now = this.#parts.clock.now();
     const known = this.#known.namesOf(own, remote).get(name) ?? now;
@@ -265,7 +265,7 @@ export class NameLearning implements PolicyFollower {
       this.#known.learn(own, remote, name, known, []);
       return 0;
     }
-    if (!this.#rateOf(own).take(now, groups.length)) return 1;
+    if (!this.#rateOf(own).take(now, groups.size)) return 1;
     this.#containers.set(own, pod.container);
     return this.#known.learn(own, remote, name, now + milliseconds, groups).length;
   }
@@ -274,17 +274,6 @@ export class NameLearning implements PolicyFollower {
     const rate = this.#rates.get(pod) ?? new RateLimiter(LEARNING_RATE);
     this.#rates.set(pod, rate);
     return rate;
-  }
-
-  /** Lets what a pod knows count in the groups that it has now, and in no others. */
-  #regroup(own: Address, pod: NamedPod): void {
-    const index = indexOf(pod.groups);
-    const gone = this.#known.regroup(
-      own,
-      new Set(pod.groups.map(({ key }) => key)),
-      (entry) => new Map([...longestOf(entry, index)].map(([{ key }, longest]) => [key, longest])),
-    );
-    this.#drop(pod, gone.length);
   }
 
   #refuse({ podKey }: NamedPod, name: string, [address, ...others]: readonly Address[]): void {

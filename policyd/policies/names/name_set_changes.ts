@@ -3,8 +3,7 @@ import type { Change } from "../../../kernel/nftables/encode/change.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import { nameSets } from "../compile/name_rules.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
-import type { NameGroup } from "../compile/profile.ts";
-import { type ByPattern, byPattern, type ElementPlace, longestOf } from "./known_addresses.ts";
+import type { ElementPlace } from "./known_addresses.ts";
 
 /** Returns places by the sets of their elements. */
 export function bySet(places: Iterable<ElementPlace>): readonly (readonly ElementPlace[])[] {
@@ -37,18 +36,4 @@ export function replacing(
     ...(gone.length === 0 ? [] : clearing(gone)),
     ...(present.length === 0 ? [] : [...clearing(present), adding(present)]),
   ];
-}
-
-/** Returns those of some groups that have a name. */
-export function groupsWith(groups: readonly NameGroup[], name: string): readonly NameGroup[] {
-  return [...longestOf({ names: new Map([[name, 0]]) }, indexOf(groups)).keys()];
-}
-
-const indexes = new WeakMap<readonly NameGroup[], ByPattern<NameGroup>>();
-
-/** Returns an index of groups by their patterns. */
-export function indexOf(groups: readonly NameGroup[]): ByPattern<NameGroup> {
-  const known = indexes.get(groups) ?? byPattern(groups.map((group) => [group, group.names] as const));
-  indexes.set(groups, known);
-  return known;
 }

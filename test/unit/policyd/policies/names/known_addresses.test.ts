@@ -1,15 +1,21 @@
 import assert from "node:assert/strict";
 import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts";
-import { byPattern, KnownAddresses, longestOf } from "../../../../../policyd/policies/names/known_addresses.ts";
+import type { NameGroup } from "../../../../../policyd/policies/compile/profile.ts";
+import { KnownAddresses } from "../../../../../policyd/policies/names/known_addresses.ts";
 
 const [A, B] = ["10.244.1.7", "10.244.1.8"].map((text) => parseAddress(text));
 assert.ok(A !== undefined && B !== undefined);
 const remote = (number: number): Address => parseAddress(`203.0.113.${number}`);
 
-/** Returns until when an address counts for a pod by some patterns. */
+function group(key: string, ...names: readonly string[]): NameGroup {
+  return { type: "names", key, names };
+}
+
+/** Returns until when an address counts for a pod by some patterns, in place of those that it had. */
 function until(known: KnownAddresses, patterns: readonly string[], pod: Address, address: Address): number | undefined {
-  const index = byPattern([["policy", patterns]]);
-  return longestOf({ names: known.namesOf(pod, address) }, index).get("policy")?.until;
+  const key = patterns.join(" ");
+  known.regroup(pod, [group(key, ...patterns)]);
+  return known.longest({ pod, remote: address, group: key })?.until;
 }
 
 describe("addresses that pods know by names", () => {
@@ -53,8 +59,7 @@ describe("addresses that pods know by names", () => {
     const regroup = (...groups: readonly string[]) =>
       known.regroup(
         A,
-        new Set(groups),
-        () => new Map(groups.map((key) => [key, { name: "a.example.com", until: 100 }])),
+        groups.map((key) => group(key, "a.example.com")),
       );
     assert.deepEqual(
       regroup("g", "h").map((gone) => gone.remote),
@@ -76,8 +81,7 @@ describe("addresses that pods know by names", () => {
     for (let i = 0; i < 17; i++) known.learn(A, remote(1), `n${i}.example.com`, 100, [i === 0 ? "first" : "others"]);
     known.learn(A, remote(1), "a.example.org", 100, ["gone"]);
     known.dirty.clear();
-    const index = byPattern([["others", ["*.example.com"]]]);
-    known.regroup(A, new Set(["first", "others"]), (entry) => longestOf(entry, index));
+    known.regroup(A, [group("first", "n0.example.com"), group("others", "*.example.com")]);
     assert.deepEqual([...known.dirty.values()], [{ pod: A, remote: remote(1), group: "gone" }]);
     assert.equal(known.longest({ pod: A, remote: remote(1), group: "first" })?.until, 100);
   });

@@ -6,7 +6,12 @@ import { matchesOne } from "../../../../../objects/domain_name.ts";
 import { SyscallError } from "../../../../../kernel/syscall/syscalls.ts";
 import type { Change } from "../../../../../kernel/nftables/encode/change.ts";
 import { loggerOf } from "../../../../../policyd/log/logger.ts";
-import { ANSWER_PREFIX, knownElement, nameSets } from "../../../../../policyd/policies/compile/name_rules.ts";
+import {
+  ANSWER_PREFIX,
+  knownElement,
+  nameGroupsOf,
+  nameSets,
+} from "../../../../../policyd/policies/compile/name_rules.ts";
 import { nameGroup } from "../../../../../policyd/policies/compile/peer_groups.ts";
 import type { ProfileRule } from "../../../../../policyd/policies/compile/profile.ts";
 import type { NamedPod } from "../../../../../policyd/policies/live/policy_view.ts";
@@ -218,7 +223,7 @@ describe("addresses of names over a restart of the daemon", () => {
     const rules = [ruleOf("x/b", "b.example.com"), ruleOf("x/all", "*.example.com"), ruleOf("x/none", "c.example.com")];
     const isolation = { policies: [], rules, omitted: [] };
     const profile = { direction: "egress", key: "", admin: [], isolation, shadow: undefined, baseline: [] } as const;
-    const { learning, clock, answer } = await answering({ ...pod(), profile });
+    const { learning, clock, answer } = await answering({ ...pod(), profile, groups: nameGroupsOf(profile) });
     answer("a.example.com", 60);
     answer("b.example.com", 600, [parseAddress("203.0.113.8")]);
     const known = (most = 9) =>
