@@ -19,7 +19,7 @@ import { digest } from "./digest.ts";
 import { flattenedRules } from "./flattened_rules.ts";
 import { type LogOrigin, logPrefix } from "./log_prefix.ts";
 import type { ProfileObjects } from "./sets/member_set.ts";
-import { answerHooks } from "./name_rules.ts";
+import { answerHooks, nameGroupsOf } from "./name_rules.ts";
 import { DNS_PORT } from "../../../objects/domain_name.ts";
 import { DEFAULT_POLICY_OPTIONS, type PolicyOptions } from "./options.ts";
 import { type PlainRule, plainRules } from "./plain_rules.ts";
@@ -65,13 +65,7 @@ export function* profileObjectsInSlices(profile: Profile, options: PolicyOptions
   const printer = new ProfilePrinter(profile, options);
   const chains = yield* printer.chains();
   const { sets } = printer;
-  return {
-    profile,
-    chains,
-    memberSets: sets.memberSets(),
-    fixedSets: sets.fixedSets(),
-    nameSets: sets.nameSets(),
-  };
+  return { chains, memberSets: sets.memberSets(), fixedSets: sets.fixedSets() };
 }
 
 /** The state of printing one profile: the chains beside its first, and the sets that rules use. */
@@ -96,7 +90,7 @@ class ProfilePrinter {
     const pass = behind.length === 0 || !hasPass ? returnToCaller : this.#chain("behind_admin", behind);
     const rest = hasPass && behind.length > 0 ? [rule(pass)] : behind;
     const rules = [...this.#tier(admin, pass), ...rest];
-    const answers = this.sets.nameSets().length > 0 ? answerHooks(this.#options) : [];
+    const answers = nameGroupsOf(this.#profile).length > 0 ? answerHooks(this.#options) : [];
     // The chains that the rules lead to exist only now.
     return [...answers, ...this.#chains, { name: this.#name, rules }];
   }

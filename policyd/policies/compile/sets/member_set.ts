@@ -2,7 +2,7 @@ import type { Address } from "../../../../kernel/ip/address.ts";
 import type { KeyField } from "../../../../kernel/nftables/model/expression.ts";
 import type { Chain, Element, SetDefinition } from "../../../../kernel/nftables/model/object.ts";
 import type { ContainerPort, Protocol } from "../../../../objects/model.ts";
-import type { NodeGroup, PodGroup, Profile } from "../profile.ts";
+import type { NodeGroup, PodGroup } from "../profile.ts";
 
 /**
  * A set of the kernel, one for each family, whose elements follow the objects in the cluster.
@@ -36,7 +36,7 @@ export interface MemberSource {
     | { readonly type: "name"; readonly protocol: Protocol | undefined; readonly name: string };
 }
 
-/** A set whose elements never change: ranges of addresses, ports. */
+/** A set whose desired elements never change: ranges of addresses, ports; none for addresses known by names. */
 export interface FixedSet {
   readonly definition: SetDefinition;
   readonly elements: readonly Element[];
@@ -49,13 +49,10 @@ export type HeldSet = Pick<MemberSet, "name" | "isAllowing">;
 
 /** The kernel's objects of one profile. Names are hashes of the contents, so equal sets of two profiles are one. */
 export interface ProfileObjects {
-  readonly profile: Profile;
   /** The chain that the pods' verdict elements lead to comes last, after the chains it uses. */
   readonly chains: readonly Chain[];
   readonly memberSets: readonly MemberSet[];
   readonly fixedSets: readonly FixedSet[];
-  /** Sets of addresses known by names, whose elements are not desired state. */
-  readonly nameSets: readonly SetDefinition[];
 }
 
 /** The ports of pods by their names; the cluster's pods share few lists of ports. */

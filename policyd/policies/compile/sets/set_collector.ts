@@ -26,16 +26,11 @@ export class SetCollector {
   readonly #isDenying: boolean;
   readonly #members = new Map<string, MemberSet>();
   readonly #fixed = new Map<string, FixedSet>();
-  readonly #names = new Map<string, SetDefinition>();
 
   /** @param only whether the rules only allow for NetworkPolicies, or only deny */
   constructor(only?: "allowing" | "denying") {
     this.#isAllowing = only === "allowing";
     this.#isDenying = only === "denying";
-  }
-
-  nameSets(): readonly SetDefinition[] {
-    return [...this.#names.values()];
   }
 
   memberSets(): readonly MemberSet[] {
@@ -55,7 +50,6 @@ export class SetCollector {
       const { name } = set.definition;
       if (this.#fixed.get(name)?.isAllowing !== false) this.#fixed.set(name, set);
     }
-    for (const set of other.nameSets()) this.#names.set(set.name, set);
   }
 
   /**
@@ -87,14 +81,14 @@ export class SetCollector {
 
   /** Adds the sets of a group of names, both families'. @returns the match of a packet in one family */
   names(group: NameGroup, family: Family): Match {
-    for (const set of Object.values(nameSets(group))) this.#names.set(set.name, set);
+    for (const set of Object.values(nameSets(group))) this.#addFixed(set, []);
     return nameMatch(group, family);
   }
 
   /** Adds the set of addresses in ranges of one family, which are sorted and do not touch. */
   ranges(family: Family, ranges: readonly AddressRange[]): string {
     const elements = ranges.map((range): Element => ({ key: [field(range.first, range.last)] }));
-    return this.#addFixed("ranges", { key: [familyWords[family].type], isInterval: true }, elements, `_v${family}`);
+    return this.#addNamed("ranges", { key: [familyWords[family].type], isInterval: true }, elements, `_v${family}`);
   }
 
   /** Adds the set of ranges of addresses of a family at ports; those at one port are sorted and do not touch. */
@@ -103,28 +97,34 @@ export class SetCollector {
       key: [field(range.first, range.last), protocolWord(protocol), port],
     }));
     const definition = { key: [familyWords[family].type, ...PORT_TYPES], isInterval: true };
-    return this.#addFixed("blocks", definition, elements, `_v${family}`);
+    return this.#addNamed("blocks", definition, elements, `_v${family}`);
   }
 
   /** Adds the set of ports with their protocols. */
   ports(ports: readonly PortNumber[]): string {
     const elements = ports.map(({ protocol, port }): Element => ({ key: [protocolWord(protocol), port] }));
-    return this.#addFixed("ports", { key: PORT_TYPES }, elements);
+    return this.#addNamed("ports", { key: PORT_TYPES }, elements);
   }
 
   /** Adds the set of port numbers in ranges of one protocol, which are sorted and do not touch. */
   portRanges(ranges: readonly ProtocolPortRange[]): string {
     const elements = ranges.map(({ first, last }): Element => ({ key: [field(first, last)] }));
-    return this.#addFixed("portranges", { key: ["inet_service"], isInterval: true }, elements);
+    return this.#addNamed("portranges", { key: ["inet_service"], isInterval: true }, elements);
   }
 
-  #addFixed(word: string, definition: Omit<SetDefinition, "name">, elements: readonly Element[], ending = ""): string {
+  /** Adds a set that is named by its contents, after a word and before an ending. */
+  #addNamed(word: string, definition: Omit<SetDefinition, "name">, elements: readonly Element[], ending = ""): string {
     const name = `${word}_${digest([definition, elements.map(({ key }) => keyText(key))])}${ending}`;
+    this.#addFixed({ ...definition, name }, elements);
+    return name;
+  }
+
+  #addFixed(definition: SetDefinition, elements: readonly Element[]): void {
+    const { name } = definition;
     const isAllowing = this.#isAllowing;
     if (this.#fixed.get(name)?.isAllowing !== isAllowing) {
-      this.#fixed.set(name, { definition: { ...definition, name }, elements, isAllowing });
+      this.#fixed.set(name, { definition, elements, isAllowing });
     }
-    return name;
   }
 }
 

@@ -1,7 +1,6 @@
 import type { HeldSet, ProfileObjects } from "../../compile/sets/member_set.ts";
 import { omittedOf } from "../../compile/compile_rules.ts";
 import { digest } from "../../compile/digest.ts";
-import { nameGroupsOf, nameSets } from "../../compile/name_rules.ts";
 import type { PolicyOptions } from "../../compile/options.ts";
 import { profileChainName, profileObjects, profileObjectsInSlices } from "../../compile/profile_chain.ts";
 import type { Profile } from "../../compile/profile.ts";
@@ -31,7 +30,6 @@ interface OwnProfile extends ActiveProfile {
   /** The namespace of its pods, if NetworkPolicies isolate them; else empty. */
   readonly owner: string;
   readonly fixedSets: ReadonlyMap<string, HeldSet>;
-  readonly nameSets: ProfileObjects["nameSets"];
   /** The names of the kernel's sets that its NetworkPolicies need. */
   readonly sets: readonly string[];
   /** Whether there was no room for them, so that its NetworkPolicies allow nothing. */
@@ -180,7 +178,6 @@ export class ActiveProfiles {
       memberSets: new Map(objects.memberSets.map(({ name, isAllowing }) => [name, { name, isAllowing }])),
       owner,
       fixedSets: new Map(objects.fixedSets.map(({ definition: { name }, isAllowing }) => [name, { name, isAllowing }])),
-      nameSets: objects.nameSets,
       sets,
       isClosed,
       holders: 0,
@@ -201,7 +198,7 @@ export class ActiveProfiles {
     if (own === undefined || own.hasChains) return;
     own.hasChains = true;
     for (const name of own.memberSets.keys()) this.#parts.memberSets.filled(name);
-    this.#parts.rules.provide(`profile ${profile.key}`, { sets: own.nameSets, chains: own.chains });
+    this.#parts.rules.provide(`profile ${profile.key}`, { sets: [], chains: own.chains });
   }
 
   /** Removes a holder, whose elements no longer lead to the profile. @param toSettle gets the members of its sets */
@@ -221,13 +218,12 @@ function namesOf({ memberSets }: OwnProfile): readonly string[] {
 }
 
 /** Returns the names of the kernel's sets that the NetworkPolicies of a profile need. */
-function setsOf({ profile, memberSets, fixedSets }: ProfileObjects): readonly string[] {
+function setsOf({ memberSets, fixedSets }: ProfileObjects): readonly string[] {
   const members = memberSets
     .filter(({ isAllowing }) => isAllowing)
     .flatMap(({ definitions }) => [definitions[4], definitions[6]]);
   const fixed = fixedSets.filter(({ isAllowing }) => isAllowing).map(({ definition }) => definition);
-  const names = nameGroupsOf({ ...profile, admin: [] }).flatMap((group) => Object.values(nameSets(group)));
-  return [...members, ...fixed, ...names].map(({ name }) => name);
+  return [...members, ...fixed].map(({ name }) => name);
 }
 
 /** Returns a profile in place of another, whose NetworkPolicies isolate as before. */
