@@ -20,7 +20,7 @@ export const EMPTY_VIEW: PolicyView = Object.freeze({
   nodeLabels: () => ({}),
   namespaceLabels: () => ({}),
   namedPods: () => [],
-  policiesFor: () => ({ networkPolicies: [], clusterPolicies: [] }),
+  policiesOf: () => ({ networkPolicies: [], clusterPolicies: [] }),
 });
 
 /**

@@ -24,12 +24,9 @@ export function compileProfile(
   networkPolicies: readonly NetworkPolicy[],
   clusterPolicies: readonly ClusterNetworkPolicy[],
 ): Profile | undefined {
-  const ofDirection = policiesOf(direction, networkPolicies);
-  const isolation = isolationOf(
-    direction,
-    ofDirection.filter((policy) => !isShadow(policy)),
-  );
-  const shadow = isolation === undefined ? isolationOf(direction, ofDirection.filter(isShadow)) : undefined;
+  const [isolating, inShadow] = isolatingPolicies(direction, networkPolicies);
+  const isolation = isolationOf(direction, isolating);
+  const shadow = isolation === undefined ? isolationOf(direction, inShadow) : undefined;
   const admin = tier("Admin", direction, clusterPolicies);
   const baseline = isolation === undefined ? tier("Baseline", direction, clusterPolicies) : [];
   const adminRules = admin.flatMap(({ rules }) => rules);
@@ -50,14 +47,18 @@ export function compileProfile(
 
 /** Does most of the work of {@link compileProfile} for the same NetworkPolicies in slices. */
 export function* compileProfileAhead(direction: Direction, networkPolicies: readonly NetworkPolicy[]): Slices<void> {
-  const ofDirection = policiesOf(direction, networkPolicies);
-  const isolating = ofDirection.filter((policy) => !isShadow(policy));
-  yield* networkPolicyRulesAhead(isolating.length > 0 ? isolating : ofDirection, direction);
+  const [isolating, inShadow] = isolatingPolicies(direction, networkPolicies);
+  yield* networkPolicyRulesAhead(isolating.length > 0 ? isolating : inShadow, direction);
 }
 
-function policiesOf(direction: Direction, policies: readonly NetworkPolicy[]): readonly NetworkPolicy[] {
+/** Returns the policies of a direction that isolate, and those in shadow, in the order in which they use up the pairs. */
+export function isolatingPolicies(
+  direction: Direction,
+  policies: readonly NetworkPolicy[],
+): readonly [isolating: readonly NetworkPolicy[], inShadow: readonly NetworkPolicy[]] {
   const type = direction === "egress" ? "Egress" : "Ingress";
-  return policies.filter(({ policyTypes }) => policyTypes.includes(type)).toSorted(byKey);
+  const all = policies.filter(({ policyTypes }) => policyTypes.includes(type)).toSorted(byKey);
+  return [all.filter((policy) => !isShadow(policy)), all.filter(isShadow)];
 }
 
 function isolationOf(

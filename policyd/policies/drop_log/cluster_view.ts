@@ -1,15 +1,14 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Labels, Namespace, NetworkPolicy, Node, NodeAddress } from "../../../objects/model.ts";
-import { isShadow } from "../../../objects/shadow_annotation.ts";
 import type { Direction } from "../../../objects/semantics/policies/flow.ts";
 import type { PolicyObjects } from "../../../objects/semantics/policies/objects.ts";
-import { selects } from "../../../objects/semantics/policies/selector.ts";
 import type { AddressHolder } from "../../flows/flow_end_names.ts";
+import { isolatingPolicies } from "../compile/compile_profile.ts";
 import type { PolicyView } from "../live/policy_view.ts";
 import { sharesOf } from "../policy_size.ts";
 
 /** The data of the cluster that one packet needs; no access takes longer in a larger cluster. */
-export type ClusterView = Pick<PolicyView, "holderOf" | "holdersOf" | "nodeLabels" | "namespaceLabels" | "policiesFor">;
+export type ClusterView = Pick<PolicyView, "holderOf" | "holdersOf" | "nodeLabels" | "namespaceLabels" | "policiesOf">;
 
 /** The part of a cluster that decides about a flow at one end. */
 export interface ReducedCluster extends PolicyObjects {
@@ -38,7 +37,9 @@ export function reducedCluster(view: ClusterView, subject: Address, other: Addre
     ...ends.flatMap(({ holder }) => (holder?.type === "node" ? [holder.name] : [])),
     ...pods.flatMap(({ nodeName }) => nodeName ?? []),
   ]);
-  const { networkPolicies, clusterPolicies } = policiesOf(view, ends[0]?.holder);
+  const own = ends[0]?.holder;
+  // Only a few of the hundreds of policies in a namespace select a pod, and only those are worth an index.
+  const { networkPolicies, clusterPolicies } = own?.type === "pod" ? view.policiesOf(own.pod) : NO_POLICIES;
   const tooLarge = { egress: tooLargeOf(networkPolicies, "egress"), ingress: tooLargeOf(networkPolicies, "ingress") };
   return {
     tooLarge,
@@ -64,29 +65,13 @@ export function reducedCluster(view: ClusterView, subject: Address, other: Addre
   };
 }
 
-/** Only a few of the hundreds of policies in a namespace select a pod, and only those are worth an index. */
-function policiesOf(view: ClusterView, holder: AddressHolder | undefined): ReturnType<ClusterView["policiesFor"]> {
-  if (holder?.type !== "pod") return { networkPolicies: [], clusterPolicies: [] };
-  const { namespace, labels } = holder.pod;
-  const namespaceLabels = view.namespaceLabels(namespace);
-  const { networkPolicies, clusterPolicies } = view.policiesFor(holder.pod);
-  return {
-    networkPolicies: networkPolicies.filter(({ podSelector }) => selects(podSelector, labels)),
-    clusterPolicies: clusterPolicies.filter(
-      ({ subject: { namespaceSelector, podSelector } }) =>
-        selects(namespaceSelector, namespaceLabels) && (podSelector === undefined || selects(podSelector, labels)),
-    ),
-  };
-}
+const NO_POLICIES: ReturnType<ClusterView["policiesOf"]> = { networkPolicies: [], clusterPolicies: [] };
 
 /** Computed as in profiles: policies in force together, and policies in shadow together. */
 function tooLargeOf(policies: readonly NetworkPolicy[], direction: Direction): ReadonlySet<string> {
-  const type = direction === "egress" ? "Egress" : "Ingress";
-  const isolating = policies.filter(({ policyTypes }) => policyTypes.includes(type));
-  const keys = [isolating.filter((policy) => !isShadow(policy)), isolating.filter(isShadow)].flatMap((some) => {
-    const sorted = some.toSorted((a, b) => (a.key < b.key ? -1 : 1));
-    const shares = sharesOf(sorted, direction);
-    return sorted.flatMap(({ key }, place) => (shares[place] === "in force" ? [] : [key]));
+  const keys = isolatingPolicies(direction, policies).flatMap((some) => {
+    const shares = sharesOf(some, direction);
+    return some.flatMap(({ key }, place) => (shares[place] === "in force" ? [] : [key]));
   });
   return new Set(keys);
 }

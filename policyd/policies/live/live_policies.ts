@@ -2,7 +2,7 @@ import type { AttachmentName } from "../../../attachment/policyd_messages.ts";
 import { attachmentKey, isPodOf } from "../../attachments/registry.ts";
 import { namespaceOf } from "../../../objects/namespace_of.ts";
 import type { Clock } from "../../lib/clock.ts";
-import type { ClusterNetworkPolicy, NetworkPolicy, ObjectChange } from "../../../objects/model.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy, ObjectChange, Pod } from "../../../objects/model.ts";
 import { subjectSelects } from "../compile/peer_groups.ts";
 import type { PolicyOptions } from "../compile/options.ts";
 import { DistinctQueue } from "../../lib/fair_queue.ts";
@@ -196,10 +196,11 @@ export class LivePolicies {
     return { ...this.#sets.totals(), closed: this.#sets.room.lacking.size + this.profiles.closed };
   }
 
-  /** All policies that may select a pod. */
-  policiesFor(namespace: string, podKey: string): Selection {
-    const [local] = this.locals.ofPod(podKey);
-    return this.#lists.of(local?.life ?? { namespace, retained: new Map(), isUnknown: false });
+  /** The policies that select a pod. */
+  policiesOf(pod: Pod): Selection {
+    const [local] = this.locals.ofPod(pod.key);
+    const life = local?.life ?? { namespace: pod.namespace, retained: new Map(), isUnknown: false };
+    return this.#policies.selectionOf(pod, life);
   }
 
   /** The present problems, for the status. */

@@ -1,9 +1,10 @@
 import type { Address } from "../../../kernel/ip/address.ts";
-import type { ClusterNetworkPolicy, Labels, NetworkPolicy, Pod } from "../../../objects/model.ts";
+import type { Labels, Pod } from "../../../objects/model.ts";
 import { nameGroupsOf } from "../compile/name_rules.ts";
 import type { NameGroup, Profile } from "../compile/profile.ts";
 import type { PeerView } from "../compile/profile_verdict.ts";
 import { peerView } from "./flow_evaluator.ts";
+import type { Selection } from "./index/policy_lists.ts";
 import type { LivePolicies } from "./live_policies.ts";
 import type { Member } from "./sets/member_claims.ts";
 import type { AddressHolder } from "../../flows/flow_end_names.ts";
@@ -29,11 +30,8 @@ export interface PolicyView {
   namespaceLabels(name: string): Labels;
   /** The pods whose policies in force have domain names. */
   namedPods(): readonly NamedPod[];
-  /** All policies that may select a pod, including those retained from a namespace that is ending. */
-  policiesFor(pod: Pick<Pod, "namespace" | "key">): {
-    readonly networkPolicies: readonly NetworkPolicy[];
-    readonly clusterPolicies: readonly ClusterNetworkPolicy[];
-  };
+  /** The policies that select a pod, including those retained from a namespace that is ending. */
+  policiesOf(pod: Pod): Selection;
 }
 
 /** A pod of this node whose policies in force have domain names. */
@@ -49,7 +47,7 @@ export interface NamedPod {
 }
 
 /** Returns a view of live policies. */
-export function policyView(live: Pick<LivePolicies, "members" | "locals" | "profiles" | "policiesFor">): PolicyView {
+export function policyView(live: Pick<LivePolicies, "members" | "locals" | "profiles" | "policiesOf">): PolicyView {
   const { members, locals, profiles } = live;
   return {
     profileUse: (key) => {
@@ -65,7 +63,7 @@ export function policyView(live: Pick<LivePolicies, "members" | "locals" | "prof
     nodeLabels: (name) => members.nodeLabels(name),
     namespaceLabels: (name) => members.groups.namespaceLabels(name),
     namedPods: () => namedPods(locals),
-    policiesFor: ({ namespace, key }) => live.policiesFor(namespace, key),
+    policiesOf: (pod) => live.policiesOf(pod),
   };
 }
 

@@ -3,6 +3,7 @@ import type { AddressHolder } from "../../../policyd/flows/flow_end_names.ts";
 import type { ClusterStore } from "../../../objects/store.ts";
 import type { ClusterView } from "../../../policyd/policies/drop_log/cluster_view.ts";
 import { addressOwners } from "../../../objects/semantics/policies/address_owner.ts";
+import { selects } from "../../../objects/semantics/policies/selector.ts";
 
 /** Returns a cluster's objects in the form that the drop log reads. */
 export function storeView(store: ClusterStore): ClusterView {
@@ -17,8 +18,11 @@ export function storeView(store: ClusterStore): ClusterView {
     holdersOf,
     nodeLabels: (name) => store.nodes.get(name)?.labels ?? {},
     namespaceLabels: (name) => store.namespaces.get(name)?.labels ?? { "kubernetes.io/metadata.name": name },
-    policiesFor: ({ namespace }) => ({
-      networkPolicies: [...store.networkPolicies.values()].filter((policy) => policy.namespace === namespace),
+    policiesOf: ({ namespace, labels }) => ({
+      networkPolicies: [...store.networkPolicies.values()].filter(
+        (policy) => policy.namespace === namespace && selects(policy.podSelector, labels),
+      ),
+      // Those that select other pods change no verdict.
       clusterPolicies: [...store.clusterNetworkPolicies.values()],
     }),
   };

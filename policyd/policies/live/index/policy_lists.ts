@@ -56,20 +56,14 @@ export class PolicyLists {
     return this.#byNamespace.get(namespace)?.values() ?? [];
   }
 
-  /** All policies that may select a pod, including those it retains. */
-  of({ namespace, retained }: NamespaceLife): Selection {
+  /** The policies that select a pod, including those it retains. */
+  selectionOf(pod: SelectablePod, { namespace, retained }: NamespaceLife): Selection {
     const there = this.#byNamespace.get(namespace);
     const kept = [...retained.values()].filter(({ key }) => there?.has(key) !== true);
-    return {
-      networkPolicies: [...(there?.values() ?? []), ...kept],
-      clusterPolicies: [...this.#clusterPolicies.values()],
-    };
-  }
-
-  /** The policies of {@link of} that do select the pod. */
-  selectionOf(pod: SelectablePod, life: NamespaceLife): Selection {
-    const { networkPolicies, clusterPolicies } = this.of(life);
     const selects = (policy: NetworkPolicy | ClusterNetworkPolicy): boolean => subjectSelects(policy, pod);
-    return { networkPolicies: networkPolicies.filter(selects), clusterPolicies: clusterPolicies.filter(selects) };
+    return {
+      networkPolicies: [...(there?.values() ?? []), ...kept].filter(selects),
+      clusterPolicies: [...this.#clusterPolicies.values()].filter(selects),
+    };
   }
 }

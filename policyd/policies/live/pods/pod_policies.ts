@@ -6,7 +6,8 @@ import { DIRECTIONS, type ProfilesByDirection } from "../../compile/profile.ts";
 import type { ActiveProfiles } from "../sets/active_profiles.ts";
 import type { ProfiledPod } from "./local_pods.ts";
 import type { MemberIndex } from "../index/member_index.ts";
-import type { PolicyLists } from "../index/policy_lists.ts";
+import type { PolicyLists, Selection } from "../index/policy_lists.ts";
+import type { NamespaceLife } from "../index/retained_policies.ts";
 
 export interface PodPoliciesParts {
   readonly lists: PolicyLists;
@@ -29,6 +30,11 @@ export class PodPolicies {
     return pod === undefined || !this.#hasLabels(pod) ? undefined : this.#selectable(pod);
   }
 
+  /** The policies that select a pod. */
+  selectionOf(pod: Pod, life: NamespaceLife): Selection {
+    return this.#parts.lists.selectionOf(this.#selectable(pod), life);
+  }
+
   /** The profiles that should apply to the pod; undefined while they are not known. */
   profilesOf(local: ProfiledPod): ProfilesByDirection | undefined {
     const { lists } = this.#parts;
@@ -40,7 +46,7 @@ export class PodPolicies {
       return { egress: undefined, ingress: undefined };
     }
     if (!isReported) return undefined;
-    const { networkPolicies, clusterPolicies } = lists.selectionOf(this.#selectable(pod), life);
+    const { networkPolicies, clusterPolicies } = this.selectionOf(pod, life);
     return {
       egress: compileProfile("egress", networkPolicies, clusterPolicies),
       ingress: compileProfile("ingress", networkPolicies, clusterPolicies),

@@ -220,6 +220,7 @@ describe("policyd/policies: enforcement", () => {
       return holder?.type === "pod" ? holder.pod.key : holder;
     });
     assert.deepEqual(names, ["n/a", "n/c", undefined]);
-    assert.deepEqual(view.policiesFor({ namespace: "n", key: "n/a" }).networkPolicies, [DENY]);
+    const holder = view.holderOf(parseAddress("10.244.1.2"));
+    assert.deepEqual(holder?.type === "pod" && view.policiesOf(holder.pod).networkPolicies, [DENY]);
   });
 });
