@@ -5,7 +5,6 @@ import type { FailureSeconds } from "../attachments/failures.ts";
 import type { RulesetStatus } from "../ruleset/ruleset.ts";
 import type { EventCounts } from "../events/event_log.ts";
 import type { FlowLedgerCounts } from "../flows/flow_ledger.ts";
-import type { StaleFlowsStatus } from "../services/stale_flows/stale_flows.ts";
 import { ofPolicies, type PolicyMetricSources } from "./policy_metrics.ts";
 import type { ServiceTotals } from "./service_metrics.ts";
 
@@ -26,7 +25,8 @@ export interface MetricSources {
   readonly refusedHostPorts: () => number;
   /** Dropped packets by reason. */
   readonly drops: () => ReadonlyMap<string, number>;
-  readonly staleFlows: () => Pick<StaleFlowsStatus, "deleted">;
+  /** The number of stale flows that were deleted. */
+  readonly staleFlows: () => number;
   /** Undefined where flows are not recorded. */
   readonly flowLedger: () => FlowLedgerCounts | undefined;
   readonly policies: PolicyMetricSources;
@@ -299,7 +299,7 @@ function ofServices({ services, refusedHostPorts, staleFlows }: MetricSources): 
       type: "counter",
       name: "drawbridge_stale_flows_deleted_total",
       help: "Flows that were deleted from connection tracking because their Service or endpoint has gone.",
-      value: () => staleFlows().deleted,
+      value: staleFlows,
     },
   ];
 }

@@ -29,9 +29,8 @@ import { proxyMode } from "./proxy_mode.ts";
 import type { ServiceFollower } from "./service_follower.ts";
 import { ServiceProxy } from "./service_proxy.ts";
 import { serviceElements } from "./elements/node_elements.ts";
-import { StaleFlows, type StaleFlowsStatus } from "./stale_flows/stale_flows.ts";
+import { StaleFlows, UDP_FLOWS, UNANSWERED_CONNECTIONS } from "./stale_flows/stale_flows.ts";
 import { ServedServices } from "./stale_flows/served_frontends.ts";
-import { UnansweredConnections } from "./stale_flows/unanswered.ts";
 
 /** The time between two reads of the node's addresses, if only some of them serve NodePorts. */
 const ADDRESS_MILLISECONDS = 10_000;
@@ -48,11 +47,11 @@ export interface ServicesMachine extends Machine {
   readonly metrics: ServiceFollower;
 }
 
-/** The component of Services, and the status of its stale flows. */
+/** The component of Services, and the number of stale flows that it has deleted. */
 export interface OpenedServices {
   /** Empty if another program serves Services. */
   readonly components: readonly ServiceProxy[];
-  readonly staleFlows: () => StaleFlowsStatus;
+  readonly staleFlows: () => number;
   /** Returns the elements of an attachment. */
   readonly elementsOf: (attachment: AttachmentRecord) => readonly DesiredElement[];
 }
@@ -67,7 +66,7 @@ export function openServices(configuration: Configuration, machine: ServicesMach
   const { nodePortAddresses, refuseExternalIPs } = configuration;
   const { clock, logger, events, metrics } = machine;
   const stale = staleFlows(configuration, machine);
-  if (!configuration.services) return { components: [], staleFlows: stale.status, elementsOf: () => [] };
+  if (!configuration.services) return { components: [], staleFlows: stale.deleted, elementsOf: () => [] };
   const component = new ServiceProxy({
     ...machine,
     ...(configuration.externalIPsTakePorts ? {} : { yielded: new YieldedFrontends(yieldedParts(machine)) }),
@@ -82,7 +81,7 @@ export function openServices(configuration: Configuration, machine: ServicesMach
       proxyMode(nodeHttpListener(), clock),
     ],
   });
-  return { components: [component], staleFlows: stale.status, elementsOf: serviceElements };
+  return { components: [component], staleFlows: stale.deleted, elementsOf: serviceElements };
 }
 
 /** Returns the parts of {@link YieldedFrontends}, in the network namespace of the calling thread. */
@@ -163,7 +162,7 @@ function healthChecks(
 function staleFlows(
   { nodePortAddresses }: Configuration,
   { syscalls, clock, logger, servingElsewhere }: ServicesMachine,
-): { readonly follower: ServiceFollower; readonly status: () => StaleFlowsStatus } {
+): { readonly follower: ServiceFollower; readonly deleted: () => number } {
   const sockets = new ConntrackSockets(syscalls);
   let primary: NodeFacts["primaryAddresses"] = [];
   const flows: Flows = {
@@ -175,26 +174,25 @@ function staleFlows(
     flows,
     clock,
     logger,
+    targetsOf: (protocol: "TCP" | "UDP") => services.targetsOf(protocol),
     servesNodePorts: (address: Address) =>
       servesNodePorts(address, nodePortAddresses, primary) || servingElsewhere().has(address),
   };
-  const unanswered = new UnansweredConnections({ ...parts, targetsOf: () => services.targetsOf("TCP") });
-  const stale = new StaleFlows({ ...parts, services });
+  const udp = new StaleFlows(parts, UDP_FLOWS);
+  const both = [udp, new StaleFlows(parts, UNANSWERED_CONNECTIONS)];
   const follower: ServiceFollower = {
-    replace: (key, served) => stale.replace(key, served),
+    // Connections are checked only when rules have changed, since Services with TCP ports change all the time.
+    replace: (key, served) => udp.changed(services.replace(key, served), served),
     nodeChanged: ({ primaryAddresses }) => {
       primary = primaryAddresses;
     },
     rulesInForce: (commit) => {
-      stale.rulesInForce(commit);
-      unanswered.rulesInForce(commit);
+      for (const one of both) one.rulesInForce(commit);
     },
-    problems: () => [...stale.problems(), ...unanswered.problems()],
+    problems: () => both.flatMap((one) => one.problems()),
     stop: () => {
-      stale.stop();
-      unanswered.stop();
+      for (const one of both) one.stop();
     },
   };
-  const status = (): StaleFlowsStatus => ({ ...stale.status(), deleted: stale.status().deleted + unanswered.deleted });
-  return { follower, status };
+  return { follower, deleted: () => both.reduce((sum, { deleted }) => sum + deleted, 0) };
 }

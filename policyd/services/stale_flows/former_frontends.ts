@@ -19,18 +19,18 @@ const MAPS: ReadonlyMap<string, FrontendKind> = new Map(
   ),
 );
 
-/** The TCP frontends that a commit changed. */
-export interface ChangedFrontends {
+/** The frontends of one protocol that a commit changed. */
+interface ChangedFrontends {
   /** Frontends that lost endpoints, each with these. An endpoint that only moved within the maps is not lost. */
   readonly lost: Targets;
   /** Frontends that got endpoints and lost none: most had none before. */
   readonly begun: Targets;
 }
 
-/** Returns the TCP frontends that lost endpoints by a commit, and those that only got some. */
-export function changedFrontends(differences: readonly SetDifference[]): ChangedFrontends {
-  const lost = targetsIn(differences, "deleted", "TCP");
-  const begun = targetsIn(differences, "added", "TCP");
+/** Returns the frontends of a protocol that lost endpoints by a commit, and those that only got some. */
+export function changedFrontends(differences: readonly SetDifference[], protocol: "TCP" | "UDP"): ChangedFrontends {
+  const lost = targetsIn(differences, "deleted", protocol);
+  const begun = targetsIn(differences, "added", protocol);
   for (const [id, targets] of begun) {
     const left = lost.get(id);
     if (left === undefined) continue;
@@ -42,7 +42,7 @@ export function changedFrontends(differences: readonly SetDifference[]): Changed
 }
 
 /** Returns the frontends of a protocol to which a commit added, or from which it deleted, endpoints, with these. */
-export function targetsIn(
+function targetsIn(
   differences: readonly SetDifference[],
   side: "added" | "deleted",
   protocol: "TCP" | "UDP",

@@ -10,6 +10,9 @@ import type { ServedService } from "../service_follower.ts";
 /** Returns the endpoints of a frontend (`socketText`) at present; undefined where no Service has it. */
 export type TargetsOf = (id: FrontendId) => ReadonlySet<string> | undefined;
 
+/** Functions for the endpoints of frontends. */
+type TargetsByFrontend = ReadonlyMap<FrontendId, () => ReadonlySet<string>>;
+
 /** The Services of this node, by which flows are judged. */
 export class ServedServices {
   readonly #services = new Map<string, ServedService>();
@@ -26,10 +29,13 @@ export class ServedServices {
 
   /** Returns a function that always answers by the present Services, and reads each state of a Service once. */
   targetsOf(protocol: "TCP" | "UDP"): TargetsOf {
-    const frontendsIn = remembered((served: ServedService) => atOnce(servedFrontends(served, protocol)));
+    const known = new Map<ServedService, TargetsByFrontend>();
     return (id) => {
       const served = this.#services.get(this.#holders?.holder(id) ?? "");
-      return served && frontendsIn(served).get(id)?.();
+      if (served === undefined) return undefined;
+      const frontends = known.get(served) ?? atOnce(servedFrontends(served, protocol));
+      known.set(served, frontends);
+      return frontends.get(id)?.();
     };
   }
 }
@@ -45,7 +51,7 @@ export function* servedFrontends(
   { service: whole, slices, context, holders: present }: ServedService,
   wanted: "TCP" | "UDP",
   holders: Pick<ServedService["holders"], "rival"> = present,
-): Slices<ReadonlyMap<FrontendId, () => ReadonlySet<string>>> {
+): Slices<TargetsByFrontend> {
   const found = new Map<FrontendId, () => ReadonlySet<string>>();
   const isWanted = ({ protocol }: ServicePort): boolean => protocol === wanted;
   if (!whole.ports.some(isWanted)) return found;
@@ -64,14 +70,4 @@ export function* servedFrontends(
     }
   }
   return found;
-}
-
-/** Caches the answers: most of many connections go to a few frontends of few Services. */
-export function remembered<K, T>(ask: (id: K) => T): (id: K) => T {
-  const answers = new Map<K, { readonly answer: T }>();
-  return (id) => {
-    const known = answers.get(id) ?? { answer: ask(id) };
-    answers.set(id, known);
-    return known.answer;
-  };
 }

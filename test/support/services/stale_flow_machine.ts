@@ -4,9 +4,10 @@ import { type ConntrackFilter, matchesFilter } from "../../../kernel/conntrack/f
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import type { SetDifference } from "../../../policyd/ruleset/difference.ts";
+import type { ServedService } from "../../../policyd/services/service_follower.ts";
 import { FrontendHolders } from "../../../policyd/services/elements/arbitration.ts";
 import { ServedServices } from "../../../policyd/services/stale_flows/served_frontends.ts";
-import { StaleFlows } from "../../../policyd/services/stale_flows/stale_flows.ts";
+import { StaleFlows, type StaleFlowsParts, UDP_FLOWS } from "../../../policyd/services/stale_flows/stale_flows.ts";
 import { FakeClock } from "../fake_clock.ts";
 import { recordingLogger } from "../recording_logger.ts";
 import { indexed, readScenario } from "./scenario.ts";
@@ -84,8 +85,8 @@ export function setUp(entries: readonly ConntrackEntry[] = []): StaleFlowMachine
   const state: StaleFlowMachine["state"] = { entries, rounds: [], refuses: false, during: () => {} };
   const clock = new FakeClock();
   const holders = new FrontendHolders();
-  const stale = new StaleFlows({
-    services: new ServedServices(),
+  const services = new ServedServices();
+  const parts: StaleFlowsParts = {
     flows: {
       delete: async (asked, isMeant) => {
         state.rounds.push(asked);
@@ -103,8 +104,11 @@ export function setUp(entries: readonly ConntrackEntry[] = []): StaleFlowMachine
     },
     clock,
     logger: recordingLogger(),
+    targetsOf: (protocol) => services.targetsOf(protocol),
     servesNodePorts: (address) => address !== parseAddress(OTHER_NODE),
-  });
+  };
+  const stale = new StaleFlows(parts, UDP_FLOWS);
+  const replace = (key: string, served?: ServedService): void => stale.changed(services.replace(key, served), served);
   const tell = (text: string): void => {
     const objects = readScenario(text);
     const { index, context: facts } = indexed(objects, "node1");
@@ -113,12 +117,12 @@ export function setUp(entries: readonly ConntrackEntry[] = []): StaleFlowMachine
     for (const object of objects) if (object.kind === "Service") holders.replace(object.key, object, context);
     for (const object of objects) {
       if (object.kind !== "Service") continue;
-      stale.replace(object.key, { service: object, slices: index.slicesOf(object.key), context, holders });
+      replace(object.key, { service: object, slices: index.slicesOf(object.key), context, holders });
     }
   };
   const remove = (name: string): void => {
     holders.replace(`default/${name}`, undefined, indexed([], "node1").context);
-    stale.replace(`default/${name}`, undefined);
+    replace(`default/${name}`);
   };
   const inForce = (isWhole = false, differences: readonly SetDifference[] = []): void =>
     stale.rulesInForce({ isWhole, differences });

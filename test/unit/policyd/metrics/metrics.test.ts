@@ -35,7 +35,7 @@ describe("policyd/metrics", () => {
     services: () => ({ ignoredEndpoints: 13, refused: 35, withoutLocal: { internal: 1, external: 0 } }),
     refusedHostPorts: () => 36,
     drops: () => new Map([["no endpoint on this node", 14]]),
-    staleFlows: () => ({ deleted: 15 }),
+    staleFlows: () => 15,
     flowLedger: () => ({ size: 16, rows: 1, connections: 2, overruns: 3 }),
     events: () => ({ created: 31, known: 32, suppressed: 33, dropped: 34 }),
     policies: {

@@ -11,7 +11,11 @@ import { recordingLogger } from "../../../../support/recording_logger.ts";
 import { INET_TABLE } from "../../../../../policyd/ruleset/table_part.ts";
 import { frontendId } from "../../../../../policyd/services/elements/arbitration.ts";
 import { endpointMaps } from "../../../../../policyd/services/rules/endpoint_maps.ts";
-import { UnansweredConnections } from "../../../../../policyd/services/stale_flows/unanswered.ts";
+import {
+  StaleFlows,
+  type StaleFlowsParts,
+  UNANSWERED_CONNECTIONS,
+} from "../../../../../policyd/services/stale_flows/stale_flows.ts";
 import { udpEntry } from "../../../../support/services/udp_entry.ts";
 
 const VIP = "10.96.0.10";
@@ -50,7 +54,7 @@ function difference(name: string, deleted: readonly Element[], added: readonly E
 function setUp(entries: readonly ConntrackEntry[]) {
   const state = { entries, walks: 0, refuses: false };
   const clock = new FakeClock();
-  const unanswered = new UnansweredConnections({
+  const parts: StaleFlowsParts = {
     flows: {
       delete: async (asked, isMeant) => {
         if (asked.length > 0) state.walks++;
@@ -68,7 +72,8 @@ function setUp(entries: readonly ConntrackEntry[]) {
     logger: recordingLogger(),
     targetsOf: () => (id) => ([VIP_ID, PORT_ID].includes(id) ? new Set([`${OTHER} 8080`]) : undefined),
     servesNodePorts: (address) => address !== parseAddress(OTHER_NODE),
-  });
+  };
+  const unanswered = new StaleFlows(parts, UNANSWERED_CONNECTIONS);
   const pass = async (seconds: number): Promise<void> => {
     for (let left = seconds * 2; left > 0; left--) {
       clock.pass(500);
