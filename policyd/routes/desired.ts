@@ -1,5 +1,4 @@
 import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
-import { addressKey } from "../../kernel/ip/address_key.ts";
 import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr } from "../../kernel/ip/cidr.ts";
 import { MAIN_TABLE } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
@@ -10,7 +9,7 @@ import type { KernelState, NodeLink, Tunnel } from "./route_kernel/kernel_state.
 import { PODS_TABLE, RULE_PRIORITY } from "./own_routes.ts";
 import { TUNNEL, tunnelOverhead } from "./tunnel.ts";
 import { addressConflicts, obstacleProblems, ownObstacles } from "./obstacles.ts";
-import { type DesiredNeighbour, type DesiredRoute, hasFamily, ownOrTaken, peerRoutes } from "./peer_routes.ts";
+import { type DesiredNeighbour, type DesiredRoute, hasFamily, ownOrTaken, PeerRoutes } from "./peer_routes.ts";
 import {
   addressOf,
   type ClusterNodes,
@@ -64,20 +63,9 @@ export function* desiredRoutes(
     const why = lackOf(primary, state) ?? "is on no interface that is up";
     return { unknown: `InternalIP ${formatAddress(primary)} of this node ${why}` };
   }
-  const forwarding = new Map<MacAddress, Address>();
-  const neighbours = new Map<number | bigint, DesiredNeighbour>();
-  const routes = new Map<string, DesiredRoute>();
-  const onLink = new Set<Address>();
-  const problems: string[] = [];
-  const addRoute = (route: DesiredRoute): void => void routes.set(routeKey(route.table, route.destination), route);
-  yield* each(others, (peer) => {
-    const found = peerRoutes(peer, surroundings, (mac) => forwarding.get(mac));
-    for (const { mac, remote } of found.forwarding) forwarding.set(mac, remote);
-    for (const one of found.neighbours) neighbours.set(addressKey(one.address), one);
-    for (const route of found.routes) addRoute(route);
-    for (const address of found.onLink) onLink.add(address);
-    problems.push(...found.problems);
-  });
+  const peers = new PeerRoutes(surroundings);
+  const { forwarding, neighbours, routes, onLink, problems } = peers;
+  yield* each(others, (peer) => peers.add(peer));
   const families = new Set<Family>();
   const tunnelled = new Set<Family>();
   yield* each(routes.values(), ({ device, family, table }) => {
@@ -89,7 +77,11 @@ export function* desiredRoutes(
     ...(others.length === 0 ? [] : missingAddresses(surroundings, state)),
   );
   const ranges = serviceCidrs.filter((cidr) => hasFamily(surroundings, cidrFamily(cidr)));
-  for (const cidr of ranges) routeToServices(cidr, surroundings, problems).forEach(addRoute);
+  for (const cidr of ranges) {
+    for (const route of routeToServices(cidr, surroundings, problems)) {
+      routes.set(routeKey(route.table, route.destination), route);
+    }
+  }
   return {
     surroundings,
     tunnel: tunnelled.size > 0 ? tunnelOf(surroundings, tunnelled.has(6), problems) : undefined,

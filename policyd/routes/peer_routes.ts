@@ -1,4 +1,5 @@
 import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
+import { addressKey } from "../../kernel/ip/address_key.ts";
 import { type Cidr, cidrFamily, doOverlap, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
 import { linkLocalAddress, type MacAddress } from "../../kernel/ip/mac.ts";
 import type { ForwardingEntry } from "../../kernel/route/forwarding_entry.ts";
@@ -24,89 +25,65 @@ export interface DesiredNeighbour {
   readonly mac: MacAddress;
 }
 
-/** The desired entries that lead to the pods of one node. */
-export interface PeerRoutes {
-  /** At most one. */
-  readonly forwarding: readonly ForwardingEntry[];
-  readonly neighbours: readonly DesiredNeighbour[];
-  readonly routes: readonly DesiredRoute[];
-  readonly problems: readonly string[];
-  /** The node's addresses that are reached without a router. */
-  readonly onLink: readonly Address[];
-}
-
-/**
- * Returns the entries that lead to the pods of a node (POD-21): for each pod CIDR a route by the node's address of the
- * same family where this node's routes have that address on a link, otherwise a route into the tunnel.
- *
- * @param remoteOf returns the other node's address to which a MAC address of the tunnel already leads
- */
-export function peerRoutes(
-  peer: JudgedNode,
-  surroundings: RouteSurroundings,
-  remoteOf: (mac: MacAddress) => Address | undefined,
-): PeerRoutes {
-  const builder = new Builder(peer, surroundings, remoteOf);
-  for (const cidr of peer.podCidrs) if (hasFamily(surroundings, cidrFamily(cidr))) builder.routeTo(cidr);
-  return builder.found();
-}
-
 export function hasFamily({ hasIpv6 }: Pick<RouteSurroundings, "hasIpv6">, family: Family): boolean {
   return family === 4 || hasIpv6;
 }
 
-class Builder {
-  readonly #peer: JudgedNode;
+/** The desired entries that lead to the pods of other nodes. */
+export class PeerRoutes {
   readonly #surroundings: RouteSurroundings;
-  readonly #remoteOf: (mac: MacAddress) => Address | undefined;
-  #forwarding: ForwardingEntry | undefined;
-  readonly #neighbours = new Map<Address, MacAddress>();
-  readonly #routes = new Map<string, DesiredRoute>();
-  readonly #problems: string[] = [];
+  /** The node's address to which each MAC address of the tunnel leads. */
+  readonly forwarding = new Map<MacAddress, Address>();
+  /** By the key of the address. */
+  readonly neighbours = new Map<number | bigint, DesiredNeighbour>();
+  /** By {@link routeKey}. */
+  readonly routes = new Map<string, DesiredRoute>();
+  /** The nodes' addresses that are reached without a router. */
+  readonly onLink = new Set<Address>();
+  readonly problems: string[] = [];
+  /** The last node's end of the tunnel: all its pod CIDRs need the same one. */
+  #end: ForwardingEntry | undefined;
 
-  constructor(peer: JudgedNode, surroundings: RouteSurroundings, remoteOf: (mac: MacAddress) => Address | undefined) {
-    this.#peer = peer;
+  constructor(surroundings: RouteSurroundings) {
     this.#surroundings = surroundings;
-    this.#remoteOf = remoteOf;
   }
 
-  found(): PeerRoutes {
-    return {
-      forwarding: this.#forwarding === undefined ? [] : [this.#forwarding],
-      neighbours: [...this.#neighbours].map(([address, mac]) => ({ address, mac })),
-      routes: [...this.#routes.values()],
-      problems: this.#problems,
-      onLink: FAMILIES.flatMap((family) => {
-        const address = addressOf(this.#peer, family);
-        return address !== undefined && this.#onLink(address) !== undefined ? [address] : [];
-      }),
-    };
+  /**
+   * Adds the entries that lead to the pods of a node (POD-21): for each pod CIDR a route by the node's address of the
+   * same family where this node's routes have that address on a link, otherwise a route into the tunnel.
+   */
+  add(peer: JudgedNode): void {
+    for (const cidr of peer.podCidrs) if (hasFamily(this.#surroundings, cidrFamily(cidr))) this.#routeTo(peer, cidr);
+    for (const family of FAMILIES) {
+      const address = addressOf(peer, family);
+      if (address !== undefined && this.#onLink(address) !== undefined) this.onLink.add(address);
+    }
   }
 
-  routeTo(cidr: Cidr): void {
+  #routeTo(peer: JudgedNode, cidr: Cidr): void {
     const family = cidrFamily(cidr);
     const { connected, options } = this.#surroundings;
-    const { name } = this.#peer;
+    const { name } = peer;
     const network = connected.find((one) => doOverlap(one, cidr) && formatCidr(one) !== formatCidr(cidr));
     if (network !== undefined) {
-      this.#problems.push(
+      this.problems.push(
         `Node ${name}: pod CIDR ${formatCidr(cidr)} overlaps ${formatCidr(network)}, a network this node is on; it gets no route`,
       );
       return;
     }
-    const gateway = addressOf(this.#peer, family);
+    const gateway = addressOf(peer, family);
     const device = gateway === undefined ? undefined : this.#direct(gateway);
     if (device !== undefined) {
       const mtu = this.#directMtu(family);
-      this.#add({ table: MAIN_TABLE, family, destination: cidr, gateway, device, onLink: false, mtu });
+      this.#add(name, { table: MAIN_TABLE, family, destination: cidr, gateway, device, onLink: false, mtu });
     } else if (options.encapsulation !== "never") {
-      this.#tunnelTo(cidr);
+      this.#tunnelTo(peer, cidr);
     } else if (gateway === undefined) {
-      this.#problems.push(`Node ${name}: no InternalIP of IPv${family}; no route to its pods ${formatCidr(cidr)}`);
+      this.problems.push(`Node ${name}: no InternalIP of IPv${family}; no route to its pods ${formatCidr(cidr)}`);
     }
     // Otherwise these packets take the node's other routes: with "never" the routers are configured for the pods, and
     // routes to a part of the pod CIDR, as of a BGP daemon, are expected.
-    else this.#report(cidr, () => true);
+    else this.#report(name, cidr, () => true);
   }
 
   /**
@@ -144,13 +121,13 @@ class Builder {
     return isDirect ? link.index : undefined;
   }
 
-  #tunnelTo(cidr: Cidr): void {
+  #tunnelTo(peer: JudgedNode, cidr: Cidr): void {
     const { own, ownMac } = this.#surroundings;
-    const { name, addresses } = this.#peer;
+    const { name, addresses } = peer;
     const [remote] = addresses;
     const local = own?.addresses[0];
     const lack = (why: string): void => {
-      this.#problems.push(`Node ${name}: ${why}; no route to its pods ${formatCidr(cidr)}`);
+      this.problems.push(`Node ${name}: ${why}; no route to its pods ${formatCidr(cidr)}`);
     };
     if (local === undefined) return lack("this node has no InternalIP to send through the tunnel from");
     if (remote === undefined) return lack("it has no InternalIP");
@@ -161,8 +138,9 @@ class Builder {
       );
     }
     const family = cidrFamily(cidr);
-    const mac = this.#forwarding?.mac ?? tunnelMac(remote);
-    const twin = this.#remoteOf(mac);
+    this.#end = this.#end?.remote === remote ? this.#end : { mac: tunnelMac(remote), remote };
+    const { mac } = this.#end;
+    const twin = this.forwarding.get(mac);
     // The hash has only 46 bits: whoever chooses an IPv6 address can find one with another node's MAC address.
     const hasTwin = twin !== undefined && twin !== remote;
     if (mac === ownMac || hasTwin) {
@@ -170,30 +148,30 @@ class Builder {
         `its InternalIP ${formatAddress(remote)} has the same MAC address in the tunnel as another node's; give it another InternalIP`,
       );
     }
-    const node = addressOf(this.#peer, family);
+    const node = addressOf(peer, family);
     // IPv6 refuses a gateway that is reached by another device's route, so use the other end's link-local address.
     const gateway = family === 6 ? linkLocalAddress(mac) : (node ?? networkAddress(cidr));
-    this.#forwarding = { mac, remote };
-    this.#neighbours.set(gateway, mac);
+    this.forwarding.set(mac, remote);
+    this.neighbours.set(addressKey(gateway), { address: gateway, mac });
     const way = { family, gateway, device: "tunnel", onLink: family === 4 } as const;
-    this.#add({ ...way, table: MAIN_TABLE, destination: cidr });
+    this.#add(name, { ...way, table: MAIN_TABLE, destination: cidr });
     if (node === undefined) return;
     const host = hostCidr(node);
     const toNode = { ...way, table: PODS_TABLE, destination: host, source: undefined, isTaken: false };
-    this.#routes.set(routeKey(PODS_TABLE, host), toNode);
+    this.routes.set(routeKey(PODS_TABLE, host), toNode);
   }
 
   /** @param isOnWay whether another program's route leads where these packets have to go */
-  #report(cidr: Cidr, isOnWay: (route: Route) => boolean): void {
+  #report(name: string, cidr: Cidr, isOnWay: (route: Route) => boolean): void {
     const found = peerObstacles(this.#surroundings.obstacles, cidr, isOnWay);
-    this.#problems.push(...obstacleProblems(`pods of Node ${this.#peer.name}`, cidr, found));
+    this.problems.push(...obstacleProblems(`pods of Node ${name}`, cidr, found));
   }
 
-  #add(route: Omit<DesiredRoute, "source" | "isTaken">): void {
-    const { desired, problem } = ownOrTaken(route, `pods of Node ${this.#peer.name}`, this.#surroundings);
-    this.#routes.set(routeKey(route.table, route.destination), desired);
-    if (problem !== undefined) this.#problems.push(problem);
-    this.#report(route.destination, (other) => leadsTheSameWay(other, route));
+  #add(name: string, route: Omit<DesiredRoute, "source" | "isTaken">): void {
+    const { desired, problem } = ownOrTaken(route, `pods of Node ${name}`, this.#surroundings);
+    this.routes.set(routeKey(route.table, route.destination), desired);
+    if (problem !== undefined) this.problems.push(problem);
+    this.#report(name, route.destination, (other) => leadsTheSameWay(other, route));
   }
 }
 
