@@ -45,7 +45,7 @@ import { ServicePorts } from "./node/masquerade/service_ports.ts";
 import { kernelNodePorts, kernelSockets } from "./node/masquerade/taken_ports.ts";
 import { AttachmentRules } from "./node/attachment_rules.ts";
 import { elementsOnBridge } from "./node/tables/attached_addresses.ts";
-import { KnownPaths } from "./node/tables/path_mtu_guard.ts";
+import { knownPathElements } from "./node/tables/path_mtu_guard.ts";
 import { sampleOf, tryTable } from "../kernel/nftables/table_check.ts";
 import { writeConntrackSettings } from "./node/conntrack_settings.ts";
 import { refuseUnfitKernel } from "./checks/kernel.ts";
@@ -193,7 +193,6 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     isNeeded: ({ ipMasq }) => configuration.masquerade || configuration.services || ipMasq === true,
   });
   const tunnelPorts = openTunnelPorts(syscalls, machine);
-  const paths = new KnownPaths(ruleset);
   const routes = new RouteReconciler({
     ...machine,
     kernel: new NetlinkRouteKernel(syscalls),
@@ -204,7 +203,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
       uses: ({ address }) => attachments.hasGateway(address),
     },
     syncPeriod,
-    setOnLink: (addresses) => paths.set(addresses),
+    setOnLink: (addresses) => ruleset.claim("paths to nodes", knownPathElements(addresses)),
   });
   const wasEnforced = (): boolean => mark.isSet();
   const { beside, takeOver } = openCoexistence(configuration, machine, tables, wasEnforced);

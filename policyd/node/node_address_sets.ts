@@ -1,6 +1,6 @@
-import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
+import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
-import { type Address, formatAddress } from "../../kernel/ip/address.ts";
+import type { Address } from "../../kernel/ip/address.ts";
 import type { Node, ObjectChange } from "../../objects/model.ts";
 import { addressesOfNode } from "../../objects/nodes/node_addresses.ts";
 import { JoinedNetworks, rangeText } from "../../objects/nodes/joined_networks.ts";
@@ -13,9 +13,6 @@ import { otherNodePorts } from "../services/node_port_addresses.ts";
 import { otherNodePortElements } from "../services/elements/node_elements.ts";
 import type { NodePortAddresses } from "../services/rules/context.ts";
 import { hasTunnel, podRangeElement, type TunnelEnd, tunnelEndElements } from "./tables/tunnel_guard.ts";
-
-/** The text of a Node that claims nothing. */
-const NOTHING = textOf({ internal: [], external: [] }, []);
 
 export interface NodeAddressSetsParts extends Pick<Machine, "nodeName" | "judge"> {
   /** The ruleset whose tables have the part `tunnelNodes()`. */
@@ -35,8 +32,6 @@ export interface NodeAddressSetsParts extends Pick<Machine, "nodeName" | "judge"
 export class NodeAddressSets implements ObjectConsumer {
   readonly #parts: NodeAddressSetsParts;
   readonly #nodes = new Map<string, Node>();
-  /** The claim of each Node, as text: Nodes change every few seconds in other fields. */
-  readonly #claimed = new Map<string, string>();
   readonly #readVerdict: VerdictReader;
   readonly #podNetworks = new JoinedNetworks();
   readonly #serving = new Map<string, readonly Address[]>();
@@ -74,10 +69,6 @@ export class NodeAddressSets implements ObjectConsumer {
     const { judge, ruleset, nodeName, isTunnel, nodePortAddresses } = this.#parts;
     const podCidrs = judge.judged.nodes.get(name)?.podCidrs ?? [];
     const end = endOf(this.#nodes.get(name)?.addresses ?? [], podCidrs);
-    const text = textOf(end, podCidrs);
-    if ((this.#claimed.get(name) ?? NOTHING) === text) return;
-    if (text === NOTHING) this.#claimed.delete(name);
-    else this.#claimed.set(name, text);
     this.#podNetworks.set(name, podCidrs);
     const isOther = name !== nodeName && nodePortAddresses !== undefined;
     const serving = isOther ? otherNodePorts(end, podCidrs, nodePortAddresses) : [];
@@ -106,10 +97,4 @@ function endOf(addresses: Node["addresses"], podCidrs: readonly Cidr[]): TunnelE
     addresses.flatMap(({ type, address }) => (type === kind && !isReserved(address) ? [address] : []));
   const implied = addressesOfNode({ addresses: [], podCidrs });
   return { internal: of("InternalIP"), external: of("ExternalIP"), implied };
-}
-
-function textOf({ internal, external }: Omit<TunnelEnd, "implied">, podCidrs: readonly Cidr[]): string {
-  return [...[internal, external].map((addresses) => addresses.map(formatAddress)), podCidrs.map(formatCidr)]
-    .map((texts) => texts.join())
-    .join("|");
 }

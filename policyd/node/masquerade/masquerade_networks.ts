@@ -1,6 +1,6 @@
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { type Cidr, cidrContains, cidrFamily, hostCidr } from "../../../kernel/ip/cidr.ts";
-import { JoinedNetworks, type RangeDifference, rangeText } from "../../../objects/nodes/joined_networks.ts";
+import { JoinedNetworks, rangeText } from "../../../objects/nodes/joined_networks.ts";
 import type { NodeJudge, VerdictReader } from "../../../objects/nodes/node_judge.ts";
 import type { ObjectConsumer } from "../../component.ts";
 import type { Machine } from "../../machine.ts";
@@ -9,9 +9,8 @@ import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { NETWORK_NAME } from "../../installation/configuration_list.ts";
 import { keptRangeElement, leavingPodElements, readyElements } from "./cluster_masquerade.ts";
-import { FAMILIES } from "../../../kernel/ip/address.ts";
+import { FAMILIES, type Family } from "../../../kernel/ip/address.ts";
 import { bothFamilies, EVERY_ADDRESS, LINK_LOCAL, MULTICAST } from "../../../kernel/ip/special.ts";
-import type { JudgedNode } from "../../../objects/nodes/node_verdict.ts";
 
 const OWNER = "cluster networks";
 
@@ -25,18 +24,19 @@ export interface MasqueradeNetworksParts extends Pick<Machine, "nodeName" | "jud
 }
 
 /**
- * Claims the networks where pods keep their own address, as Node objects change (POD-19). Only internal addresses of a
+ * Claims the networks where pods keep their own address, as Node objects change (POD-19): the cluster, link-local
+ * addresses and multicast. In a family without a known pod network pods keep it everywhere. Only internal addresses of a
  * node count: an external one is often translated by a gateway, which knows a route only to nodes.
  */
 export class MasqueradeNetworks implements ObjectConsumer {
   readonly #parts: MasqueradeNetworksParts;
   readonly #readVerdict: VerdictReader;
-  readonly #kept: UnmasqueradedNetworks;
+  readonly #kept = new JoinedNetworks();
 
   constructor(parts: MasqueradeNetworksParts) {
     this.#parts = parts;
     this.#readVerdict = parts.judge.reader();
-    this.#kept = new UnmasqueradedNetworks(parts.further);
+    this.#kept.set("configuration", [...parts.further, ...NEVER_HIDDEN]);
     parts.ruleset.claim(OWNER, readyElements(), "urgent");
     this.#claim();
   }
@@ -44,7 +44,10 @@ export class MasqueradeNetworks implements ObjectConsumer {
   apply(): void {
     const { judge } = this.#parts;
     const names = this.#readVerdict();
-    for (const name of names) this.#kept.setNode(name, judge.judged.nodes.get(name));
+    for (const name of names) {
+      const { podCidrs = [], addresses = [] } = judge.judged.nodes.get(name) ?? {};
+      this.#kept.set(`node ${name}`, [...podCidrs, ...addresses.map((address) => hostCidr(address))]);
+    }
     if (names.size > 0) this.#claim();
   }
 
@@ -65,9 +68,18 @@ export class MasqueradeNetworks implements ObjectConsumer {
   /** Claims changed ranges as urgent, so that the first packets to a new node's pods keep their source address. */
   #claim(): void {
     const { ruleset } = this.#parts;
+    for (const family of FAMILIES) {
+      this.#kept.set(`everything ${family}`, this.#hasPodNetwork(family) ? [] : [EVERY_ADDRESS[family]]);
+    }
     const { removed, added } = this.#kept.difference();
     for (const range of removed) ruleset.claim(`${OWNER} ${rangeText(range)}`, [], "urgent");
     for (const range of added) ruleset.claim(`${OWNER} ${rangeText(range)}`, [keptRangeElement(range)], "urgent");
+  }
+  /** Whether a network of pods is known: without one, nothing says what is outside of the cluster. */
+  #hasPodNetwork(family: Family): boolean {
+    const { further, judge } = this.#parts;
+    const isOne = (cidr: Cidr): boolean => cidrFamily(cidr) === family;
+    return further.some(isOne) || [...judge.judged.nodes.values()].some(({ podCidrs }) => podCidrs.some(isOne));
   }
 }
 
@@ -91,42 +103,3 @@ export function openMasquerade(
 
 /** Link-local addresses, which are on the link itself, and multicast. */
 const NEVER_HIDDEN = bothFamilies(LINK_LOCAL, MULTICAST);
-
-/**
- * The networks where pods keep their own address: the cluster, link-local addresses and multicast. In a family without
- * a known pod network pods keep it everywhere, since nothing then says what is outside the cluster (POD-19).
- */
-export class UnmasqueradedNetworks {
-  readonly #joined = new JoinedNetworks();
-  readonly #podCidrs = new Map<string, readonly Cidr[]>();
-  /** Number of known pod networks, by family. */
-  readonly #known = { 4: 0, 6: 0 };
-
-  /** @param further configured networks that know a route to pods */
-  constructor(further: readonly Cidr[]) {
-    this.#count(further, 1);
-    this.#joined.set("configuration", [...further, ...NEVER_HIDDEN]);
-  }
-
-  /** Sets the accepted networks and addresses of a node; undefined removes it. */
-  setNode(name: string, node: JudgedNode | undefined): void {
-    const { podCidrs, addresses } = node ?? { podCidrs: [], addresses: [] };
-    this.#count(this.#podCidrs.get(name) ?? [], -1);
-    this.#count(podCidrs, 1);
-    if (podCidrs.length === 0) this.#podCidrs.delete(name);
-    else this.#podCidrs.set(name, podCidrs);
-    this.#joined.set(`node ${name}`, [...podCidrs, ...addresses.map((address) => hostCidr(address))]);
-  }
-
-  /** Returns the ranges added and removed since the previous call. */
-  difference(): RangeDifference {
-    for (const family of FAMILIES) {
-      this.#joined.set(`everything ${family}`, this.#known[family] > 0 ? [] : [EVERY_ADDRESS[family]]);
-    }
-    return this.#joined.difference();
-  }
-
-  #count(cidrs: readonly Cidr[], change: 1 | -1): void {
-    for (const cidr of cidrs) this.#known[cidrFamily(cidr)] += change;
-  }
-}

@@ -1,4 +1,4 @@
-import { type Address, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import { concatenation, type Selector } from "../../../kernel/nftables/model/expression.ts";
@@ -14,7 +14,6 @@ import {
   rule,
 } from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
-import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { INET_TABLE } from "../../ruleset/table_part.ts";
 import { DropReason } from "./drop_reasons.ts";
 
@@ -68,28 +67,11 @@ export function knownPathRules(bridge: string, ends: string): readonly Rule[] {
   );
 }
 
-/** Claims the addresses of nodes that are reached without a router, as routes and Nodes change. */
-export class KnownPaths {
-  readonly #ruleset: Pick<Ruleset, "claim">;
-  #known: ReadonlySet<Address> = new Set();
-
-  /** @param ruleset whose tables have {@link knownPathSets} */
-  constructor(ruleset: Pick<Ruleset, "claim">) {
-    this.#ruleset = ruleset;
-  }
-
-  /** Replaces the claimed addresses by the given ones. */
-  set(addresses: ReadonlySet<Address>): void {
-    for (const known of this.#known) if (!addresses.has(known)) this.#claim(known, []);
-    for (const address of addresses) if (!this.#known.has(address)) this.#claim(address, [elementOf(address)]);
-    this.#known = addresses;
-  }
-
-  #claim(address: Address, elements: readonly DesiredElement[]): void {
-    this.#ruleset.claim(`path to ${formatAddress(address)}`, elements);
-  }
-}
-
-function elementOf(address: Address): DesiredElement {
-  return { table: INET_TABLE, set: `${ON_LINK}${familyOf(address)}`, element: { key: [address, address] } };
+/** Returns the elements for the addresses of nodes that are reached without a router. */
+export function knownPathElements(addresses: ReadonlySet<Address>): readonly DesiredElement[] {
+  return [...addresses].map((address) => ({
+    table: INET_TABLE,
+    set: `${ON_LINK}${familyOf(address)}`,
+    element: { key: [address, address] },
+  }));
 }
