@@ -11,8 +11,11 @@ const MOST_SHOWN = 5;
 
 type ServiceLog = Required<Pick<ServiceFollower, "compiled" | "removed">>;
 
-/** Logs the parts of a Service that are not served, each once for as long as it lasts. */
-export function problemReport(logger: Logger, events: NoticeSink): ServiceLog {
+/** Reports the parts of Services that are not served; each is logged once for as long as it lasts. */
+export function problemReport(
+  logger: Logger,
+  events: NoticeSink,
+): ServiceLog & Required<Pick<ServiceFollower, "problems">> {
   const reported = new Map<string, ReadonlySet<string>>();
   return Object.freeze({
     compiled: (service, compiled) => {
@@ -28,11 +31,12 @@ export function problemReport(logger: Logger, events: NoticeSink): ServiceLog {
       else reported.set(key, problems);
     },
     removed: (key) => reported.delete(key),
-  } satisfies ServiceLog);
+    problems: () => [...reported.values()].flatMap((problems) => [...problems]),
+  } satisfies ServiceFollower);
 }
 
 /** Returns why parts of a Service are not served. */
-export function problemsOf(key: string, { problems, ignoredEndpoints }: CompiledService): readonly string[] {
+function problemsOf(key: string, { problems, ignoredEndpoints }: CompiledService): readonly string[] {
   if (ignoredEndpoints.length === 0) return problems;
   const list = shortList(ignoredEndpoints, MOST_SHOWN, formatAddress);
   return [...problems, `Service ${key}: endpoints' addresses: ${list}; expected ones that a machine can have`];

@@ -11,7 +11,6 @@ import { INET_TABLE } from "../ruleset/table_part.ts";
 import type { EndpointSlice, ObjectChange, Service } from "../../objects/model.ts";
 import { usedTimeout } from "../../objects/timeout_choice.ts";
 import { type AffinityTimeout, TimeoutClasses } from "./affinity/timeout_numbers.ts";
-import { problemsOf } from "./problem_report.ts";
 import { ProtectionFollower } from "./protection_follower.ts";
 import type { FrontendRefusals, ProtectedSocketIndex } from "../protection/socket_index.ts";
 import type { YieldedFrontends } from "./yielded_frontends.ts";
@@ -69,7 +68,6 @@ export class ServiceProxy implements ObjectConsumer {
   #retry: Cancel | undefined;
   readonly #protection: ProtectionFollower;
   readonly #refusals: FrontendRefusals | undefined;
-  readonly #problems = new Map<string, readonly string[]>();
   /** Also says what may be served of each Service: nothing that makes elements or claims reads a whole one. */
   readonly #room: ServiceRoom;
   /** The frontends that large Services have claimed one by one, with the number of their elements. */
@@ -95,10 +93,10 @@ export class ServiceProxy implements ObjectConsumer {
     const { protection } = this.#parts;
     const context = this.#context();
     const ofProtection = this.#protection.touched(context, this.#room.parts);
-    if (this.#protection.haveSocketsChanged()) {
+    if (ofProtection !== undefined) {
       this.#parts.ruleset.claim("protected sockets", protectedElements(protection?.sockets() ?? []));
     }
-    const services = ofProtection.length === 0 ? changed : new Set([...changed, ...ofProtection]);
+    const services = new Set([...changed, ...(ofProtection ?? [])]);
     const others = this.#assign(services, context);
     const touched = new Set([...services, ...others]);
     for (const key of this.#setTimeouts(touched)) touched.add(key);
@@ -118,7 +116,7 @@ export class ServiceProxy implements ObjectConsumer {
   }
 
   problems(): readonly string[] {
-    return [...this.#problems.values(), ...this.#followers.map((follower) => follower.problems?.() ?? [])].flat();
+    return this.#followers.flatMap((follower) => follower.problems?.() ?? []);
   }
 
   async stop(): Promise<void> {
@@ -219,7 +217,6 @@ export class ServiceProxy implements ObjectConsumer {
     this.#enqueue(this.#room.compiled(key, size, compiled.lacksRoom, begun));
     for (const follower of this.#followers) follower.compiled?.(service, compiled);
     this.#protection.compiled(service, compiled.refused);
-    this.#setProblems(key, compiled);
     this.#left(key);
     const served = { service, slices, context, holders: this.#holders };
     for (const follower of this.#followers) follower.replace?.(key, served);
@@ -261,7 +258,6 @@ export class ServiceProxy implements ObjectConsumer {
   #remove(key: string): void {
     this.#claim(ownerOf(key), []);
     this.#enqueue(this.#room.remove(key));
-    this.#problems.delete(key);
     for (const follower of this.#followers) follower.removed?.(key);
     this.#protection.removed(key);
     this.#setRestricted(key, false);
@@ -295,12 +291,6 @@ export class ServiceProxy implements ObjectConsumer {
 
   #left(key: string): void {
     for (const other of this.#holders.left(key)) this.#turns.add(other, {});
-  }
-
-  #setProblems(key: string, compiled: CompiledService): void {
-    const problems = problemsOf(key, compiled);
-    if (problems.length > 0) this.#problems.set(key, problems);
-    else this.#problems.delete(key);
   }
 
   #enqueue(services: readonly string[]): void {

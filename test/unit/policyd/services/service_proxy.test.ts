@@ -2,10 +2,8 @@ import assert from "node:assert/strict";
 import type { Chain } from "../../../../kernel/nftables/model/object.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import type { Haste } from "../../../../policyd/ruleset/batch_window.ts";
-import { problemReport } from "../../../../policyd/services/problem_report.ts";
 import { serviceProxy } from "../../../support/services/proxy.ts";
 import { recordingLogger } from "../../../support/recording_logger.ts";
-import { recordingNotices } from "../../../support/recording_notices.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
 const service = (name: string, clusterIp: string, extra = ""): string => `
@@ -31,7 +29,7 @@ function setUp() {
       },
       provide: (owner, { chains }) => void provided.set(owner, chains),
     },
-    followers: [problemReport(logger, recordingNotices())],
+    logger,
   });
   const apply = (text: string): void => {
     component.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
