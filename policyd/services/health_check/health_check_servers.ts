@@ -33,7 +33,12 @@ const UNKNOWN = "the node's addresses cannot be read, so they are taken to be as
  */
 export class HealthCheckServers {
   readonly #parts: HealthCheckParts;
-  readonly #holders = new CheckHolders();
+  /**
+   * The checks by port. Where several Services claim one, that whose `namespace/name` sorts first has it and is the first
+   * (DP-04): only the API server ensures unique numbers, files do not.
+   */
+  readonly #checks = new Map<number, readonly HealthCheck[]>();
+  readonly #portOf = new Map<string, number>();
   readonly #listeners: Listeners;
   /** By port; none without a place. */
   readonly #places = new Map<number, readonly ListeningAddress[]>();
@@ -57,7 +62,7 @@ export class HealthCheckServers {
       clock,
       open: (place) => this.#open(place),
       onRefused: (place, error, _isFirst, retryMilliseconds) => {
-        const service = this.#holders.holder(place.port)?.key;
+        const service = this.#holder(place.port)?.key;
         const fields = { place: placeId(place), service, error, retryMilliseconds };
         logger.warn("a health check server cannot listen; it is tried again", fields, namespaceOf(service ?? ""));
       },
@@ -67,15 +72,23 @@ export class HealthCheckServers {
 
   /** Replaces a Service's check, undefined for none. */
   replace(key: string, check: HealthCheck | undefined): void {
-    const touched = this.#holders.replace(key, check);
-    for (const port of touched) this.#touched.add(port);
-    this.#arrange([...touched]);
+    const ports = [...new Set([this.#portOf.get(key), check?.port])].filter((port) => port !== undefined);
+    for (const port of ports) {
+      const others = (this.#checks.get(port) ?? []).filter((other) => other.key !== key);
+      const all = check?.port === port ? [...others, check].sort((a, b) => (a.key < b.key ? -1 : 1)) : others;
+      if (all.length === 0) this.#checks.delete(port);
+      else this.#checks.set(port, all);
+      this.#touched.add(port);
+    }
+    if (check === undefined) this.#portOf.delete(key);
+    else this.#portOf.set(key, check.port);
+    this.#arrange(ports);
   }
 
   /** Reports that the kernel has all rules that follow from the checks set so far. */
   rulesInForce(): void {
     for (const port of this.#touched) {
-      const check = this.#holders.holder(port);
+      const check = this.#holder(port);
       if (check === undefined) this.#inForce.delete(port);
       else this.#inForce.set(port, check);
     }
@@ -87,7 +100,7 @@ export class HealthCheckServers {
 
   /** Reports that the node's addresses may have changed. */
   addressesChanged(): void {
-    this.#arrange(this.#holders.ports());
+    this.#arrange([...this.#checks.keys()]);
   }
 
   problems(): readonly string[] {
@@ -95,12 +108,18 @@ export class HealthCheckServers {
       .problems()
       .map(
         ([{ port }, problem]) =>
-          `Service ${this.#holders.holder(port)?.key}: healthCheckNodePort ${port}: ${problem}; it is tried again`,
+          `Service ${this.#holder(port)?.key}: healthCheckNodePort ${port}: ${problem}; it is tried again`,
       );
     // Without a check the addresses are not needed.
-    const isUnknown = this.#refusal !== undefined && this.#holders.ports().length > 0;
+    const isUnknown = this.#refusal !== undefined && this.#checks.size > 0;
     const unknown = isUnknown ? [`health checks: ${UNKNOWN}: ${this.#refusal}`] : [];
-    return [...this.#holders.problems(), ...unknown, ...servers];
+    const without = [...this.#checks].flatMap(([port, [holder, ...others]]) =>
+      others.map(
+        ({ key }) =>
+          `Service ${key}: healthCheckNodePort ${port} is Service ${holder?.key}'s; expected a number of its own`,
+      ),
+    );
+    return [...without, ...unknown, ...servers];
   }
 
   stop(): void {
@@ -125,6 +144,11 @@ export class HealthCheckServers {
     return this.#known;
   }
 
+  /** Returns the check that has a port. */
+  #holder(port: number): HealthCheck | undefined {
+    return this.#checks.get(port)?.[0];
+  }
+
   #look(): NextPass {
     this.addressesChanged();
     return this.#parts.addressPeriod;
@@ -133,10 +157,10 @@ export class HealthCheckServers {
   /** Makes servers listen for these port numbers, and for no others of them. */
   #arrange(ports: readonly number[]): void {
     if (!this.#isStarted || ports.length === 0) return;
-    const isUsed = ports.some((port) => this.#holders.holder(port) !== undefined);
+    const isUsed = ports.some((port) => this.#holder(port) !== undefined);
     const addresses = isUsed ? this.#addresses() : [];
     for (const port of ports) {
-      const places = placesOf(this.#holders.holder(port), addresses);
+      const places = placesOf(this.#holder(port), addresses);
       this.#listeners.replace(this.#places.get(port) ?? [], places);
       if (places.length === 0) this.#places.delete(port);
       else this.#places.set(port, places);
@@ -146,7 +170,7 @@ export class HealthCheckServers {
   /** @throws DrawbridgeError (by the promise) if there is no room for the server, or it cannot listen */
   async #open(place: ListeningAddress): Promise<Listening> {
     const { listener, budget } = this.#parts;
-    const namespace = namespaceOf(this.#holders.holder(place.port)?.key ?? "");
+    const namespace = namespaceOf(this.#holder(place.port)?.key ?? "");
     if (!budget.take(namespace, 1)) throw new DrawbridgeError("ERR_UNAVAILABLE", NO_ROOM);
     const leave = (): void => budget.change(namespace, -1);
     try {
@@ -164,68 +188,12 @@ export class HealthCheckServers {
   }
 
   #answer({ port, family }: ListeningAddress): HealthAnswer {
-    const check = this.#holders.holder(port);
+    const check = this.#holder(port);
     // A server is closed in the turn of the event loop in which its check is removed.
     if (check === undefined) return healthAnswer({ namespace: "", name: "" }, 0, false);
     const inForce = this.#inForce.get(port);
     const countOf = (of: HealthCheck | undefined): number => of?.localEndpoints.get(family) ?? 0;
     const count = inForce?.key === check.key ? Math.min(countOf(check), countOf(inForce)) : 0;
     return healthAnswer(check, count, this.#parts.isProxyHealthy());
-  }
-}
-
-/**
- * Decides which Service gets a health check's port number that several claim: the one whose `namespace/name` sorts
- * first, whatever the order in which they arrived (DP-04). Only the API server ensures unique numbers, files do not.
- *
- * The cost of a change depends only on the claims to the numbers it affects.
- */
-export class CheckHolders {
-  readonly #numbers = new Map<string, number>();
-  readonly #claims = new Map<number, ReadonlyMap<string, HealthCheck>>();
-
-  /** Replaces a Service's check, undefined for none. @returns the affected port numbers */
-  replace(key: string, check: HealthCheck | undefined): ReadonlySet<number> {
-    const touched = new Set<number>();
-    const before = this.#numbers.get(key);
-    if (before !== undefined) {
-      const others = [...(this.#claims.get(before) ?? [])].filter(([other]) => other !== key);
-      if (others.length === 0) this.#claims.delete(before);
-      else this.#claims.set(before, new Map(others));
-      this.#numbers.delete(key);
-      touched.add(before);
-    }
-    if (check !== undefined) {
-      const others = this.#claims.get(check.port) ?? [];
-      this.#claims.set(check.port, new Map([...others, [key, check]]));
-      this.#numbers.set(key, check.port);
-      touched.add(check.port);
-    }
-    return touched;
-  }
-
-  /** Returns the check that has a port number. */
-  holder(port: number): HealthCheck | undefined {
-    return this.#sorted(port)[0];
-  }
-
-  /** Returns the numbers that any Service has. */
-  ports(): readonly number[] {
-    return [...this.#claims.keys()];
-  }
-
-  /** Returns, for administrators, the Services that have no check since another one has their number. */
-  problems(): readonly string[] {
-    return this.ports().flatMap((port) => {
-      const [holder, ...others] = this.#sorted(port);
-      return others.map(
-        ({ key }) =>
-          `Service ${key}: healthCheckNodePort ${port} is Service ${holder?.key}'s; expected a number of its own`,
-      );
-    });
-  }
-
-  #sorted(port: number): readonly HealthCheck[] {
-    return [...(this.#claims.get(port)?.values() ?? [])].sort((a, b) => (a.key < b.key ? -1 : 1));
   }
 }
