@@ -77,11 +77,7 @@ export function* desiredRoutes(
     ...(others.length === 0 ? [] : missingAddresses(surroundings, state)),
   );
   const ranges = serviceCidrs.filter((cidr) => hasFamily(surroundings, cidrFamily(cidr)));
-  for (const cidr of ranges) {
-    for (const route of routeToServices(cidr, surroundings, problems)) {
-      routes.set(routeKey(route.table, route.destination), route);
-    }
-  }
+  for (const cidr of ranges) addRouteToServices(cidr, surroundings, peers);
   return {
     surroundings,
     tunnel: tunnelled.size > 0 ? tunnelOf(surroundings, tunnelled.has(6), problems) : undefined,
@@ -149,23 +145,27 @@ function missingAddresses(surroundings: RouteSurroundings, state: KernelState): 
 }
 
 /**
- * Returns the route to a range of Services. The node's own packet to a Service's address is translated only after the
+ * Adds the route to a range of Services. The node's own packet to a Service's address is translated only after the
  * kernel has found some route for it (SVC-19). The route must not use the bridge: the interface is looked up before the
  * translation, so rules would take the packet for one to a pod of this node.
  */
-function routeToServices(cidr: Cidr, surroundings: RouteSurroundings, problems: string[]): readonly DesiredRoute[] {
+function addRouteToServices(
+  cidr: Cidr,
+  surroundings: RouteSurroundings,
+  { routes, problems }: Pick<PeerRoutes, "routes" | "problems">,
+): void {
   // Addresses of other nodes in the range have already been refused and reported, since Services need their range.
   const { own, foreign, underlay } = surroundings;
   const address = addressOf(own, cidrFamily(cidr));
   if (own !== undefined && address !== undefined && cidrContains(cidr, address)) {
     problems.push(`Service range ${formatCidr(cidr)}: has an address of Node ${own.name}; no route to it`);
-    return [];
+    return;
   }
-  if (foreign.find(cidr.address, cidr.prefixLength) !== undefined) return [];
+  if (foreign.find(cidr.address, cidr.prefixLength) !== undefined) return;
   const device = (underlay ?? anyUplink(surroundings))?.index;
   if (device === undefined) {
     problems.push(`Service range ${formatCidr(cidr)}: no interface to route it to is up`);
-    return [];
+    return;
   }
   const route = {
     table: MAIN_TABLE,
@@ -177,7 +177,7 @@ function routeToServices(cidr: Cidr, surroundings: RouteSurroundings, problems: 
   };
   const { desired, problem } = ownOrTaken(route, "Services", surroundings);
   if (problem !== undefined) problems.push(problem);
-  return [desired];
+  routes.set(routeKey(desired.table, desired.destination), desired);
 }
 
 function anyUplink({ links, addresses, options }: RouteSurroundings): NodeLink | undefined {
