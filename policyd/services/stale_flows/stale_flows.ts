@@ -17,8 +17,6 @@ import { servedFrontends, type TargetsOf } from "./served_frontends.ts";
 /** The flows of one protocol that are deleted when their endpoint has gone. */
 export interface StaleKind {
   readonly protocol: "UDP" | "TCP";
-  /** In words, for messages. */
-  readonly what: string;
   readonly asked: readonly ConntrackFilter[];
   /** The least time between two walks through the kernel's flows, in milliseconds: sometimes there are ten thousand. */
   readonly period: number;
@@ -35,7 +33,6 @@ export interface StaleKind {
  */
 export const UDP_FLOWS: StaleKind = {
   protocol: "UDP",
-  what: "stale UDP flows",
   asked: FAMILIES.map((family) => ({ family, protocol: "udp" })),
   period: 1000,
   patience: undefined,
@@ -52,7 +49,6 @@ export const UDP_FLOWS: StaleKind = {
  */
 export const UNANSWERED_CONNECTIONS: StaleKind = {
   protocol: "TCP",
-  what: "unanswered connections",
   // No packet has been seen from the server.
   asked: FAMILIES.map((family) => {
     return { family, protocol: "tcp", status: { value: 0, mask: ConntrackStatus.SEEN_REPLY } };
@@ -74,6 +70,11 @@ interface Loss {
   readonly at: number;
   readonly endpoints: Targets | "any";
 }
+
+const REFUSED = {
+  UDP: "stale UDP flows are not forgotten; it is tried again",
+  TCP: "unanswered connections are not forgotten; it is tried again",
+} as const;
 
 /** A former state counts with all frontends that the Service claimed: other Services may have taken some since. */
 const WITHOUT_RIVALS: Pick<ServedService["holders"], "rival"> = { rival: () => undefined };
@@ -146,7 +147,11 @@ export class StaleFlows {
   }
 
   problems(): readonly string[] {
-    return this.#lastError === undefined ? [] : [`${this.#kind.what}: ${this.#lastError}; it is tried again`];
+    const error = this.#lastError;
+    if (error === undefined) return [];
+    return this.#kind.protocol === "UDP"
+      ? [`stale UDP flows: ${error}; it is tried again`]
+      : [`unanswered connections: ${error}; it is tried again`];
   }
 
   stop(): void {
@@ -164,7 +169,7 @@ export class StaleFlows {
 
   async #walk(): Promise<NextPass> {
     const { flows, clock, logger } = this.#parts;
-    const { protocol, what, asked, patience = 0 } = this.#kind;
+    const { protocol, asked, patience = 0 } = this.#kind;
     const targetsOf = this.#parts.targetsOf(protocol);
     const now = clock.now();
     const due = this.#losses.filter(({ at }) => at + patience <= now);
@@ -177,13 +182,13 @@ export class StaleFlows {
       const deleted = await flows.delete(asked, this.#isStale(gone, targetsOf));
       this.#deleted += deleted;
       this.#lastError = undefined;
-      if (deleted > 0) logger.debug(`${what} are forgotten`, { flows: deleted });
+      if (deleted > 0) logger.debug("stale flows are forgotten", { protocol, flows: deleted });
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       this.#losses = [{ at: now - patience, endpoints: gone }, ...this.#losses];
       this.#isDue = true;
       this.#lastError = error.message;
-      logger.error(`${what} are not forgotten; it is tried again`, { error: error.message });
+      logger.error(REFUSED[protocol], { error: error.message });
     }
     this.#last = clock.now();
     return this.#wait;
