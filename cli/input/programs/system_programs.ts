@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import process from "node:process";
 import { LineSplitter } from "../line_splitter.ts";
 import { LONGEST_FOLLOWED, type ProgramResult, type Programs, STOPPING } from "./programs.ts";
@@ -65,7 +65,7 @@ function start(
   args: readonly string[],
   { input, onOutput, onEnd }: Followed,
 ): { readonly stop: (result: ProgramResult) => void } {
-  const child = spawn(command, args, { stdio: ["pipe", "pipe", "pipe"], detached: true });
+  const child = spawnGroup(command, args);
   // A program that ends without reading its input needs no error of its own.
   child.stdin.on("error", () => {}).end(input);
   let words = "";
@@ -84,7 +84,6 @@ function start(
     const isMissing = "code" in error && error.code === "ENOENT";
     end(isMissing ? { type: "missing" } : { type: "failed", how: error.message, words });
   });
-  if (child.pid !== undefined) started(child.pid);
   child.on("close", (code, signal) => {
     if (child.pid !== undefined) ended(child.pid);
     if (code === 0) end({ type: "printed", output: "" });
@@ -97,13 +96,25 @@ function start(
   return { stop };
 }
 
-function started(pid: number): void {
+/** Starts a program. Signals are listened to before: between, one would end this process and leave the program. */
+function spawnGroup(command: string, args: readonly string[]): ChildProcessWithoutNullStreams {
   if (groups.size === 0) for (const signal of STOPPING) process.on(signal, endBy);
-  groups.add(pid);
+  try {
+    const child = spawn(command, args, { stdio: ["pipe", "pipe", "pipe"], detached: true });
+    if (child.pid !== undefined) groups.add(child.pid);
+    return child;
+  } finally {
+    unlistenIfIdle();
+  }
 }
 
 function ended(pid: number): void {
   groups.delete(pid);
+  unlistenIfIdle();
+}
+
+/** Leaves signals to their default actions while no program runs. */
+function unlistenIfIdle(): void {
   if (groups.size === 0) for (const signal of STOPPING) process.off(signal, endBy);
 }
 

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import { closeNamespace, currentNamespace, type NetworkNamespace } from "../../../../kernel/network_namespace.ts";
 import type { NodeFacts } from "../../doctor/facts.ts";
+import { STOPPING } from "../../../input/programs/programs.ts";
 import { isTooBig, readCounters, risen } from "../../doctor/probe/counters.ts";
 import { probeFlows, type ProbeFlow } from "../../doctor/probe/flow.ts";
 import { type Attempt, type Loss, lossOf, type Probed } from "../../doctor/probe/loss.ts";
@@ -23,7 +24,6 @@ const MILLISECONDS = [250, 600] as const;
 const SHORT_MILLISECONDS = 50;
 /** Until the last notifications about a packet have come. */
 const PAUSE_MILLISECONDS = 20;
-const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
  * Attaches two pods and sends packets between them and everything that pods need. Whatever happens, the pods are deleted
@@ -38,7 +38,7 @@ export async function runProbe(calls: ProbeCalls, facts: NodeFacts): Promise<Pro
   const home = currentNamespace(calls);
   let stopped: NodeJS.Signals | undefined;
   const stop = (signal: NodeJS.Signals): void => void (stopped = signal);
-  for (const signal of SIGNALS) process.on(signal, stop);
+  for (const signal of STOPPING) process.on(signal, stop);
   try {
     const ports = freePorts(facts);
     const tracer = new Tracer(calls, ports);
@@ -64,7 +64,7 @@ export async function runProbe(calls: ProbeCalls, facts: NodeFacts): Promise<Pro
     }
   } finally {
     closeNamespace(calls, home);
-    for (const signal of SIGNALS) process.off(signal, stop);
+    for (const signal of STOPPING) process.off(signal, stop);
     if (stopped !== undefined) process.kill(process.pid, stopped);
   }
 }
