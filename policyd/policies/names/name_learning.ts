@@ -86,12 +86,10 @@ export class NameLearning implements PolicyFollower {
   #events: KernelNotifications | undefined;
   /** By each of its addresses. */
   #pods: ReadonlyMap<Address, NamedPod> = new Map();
-  /** The container of each pod that knows addresses. */
-  readonly #containers = new Map<Address, string>();
+  /** The container of each pod that knows addresses, and what bounds how many it learns, by the pod's address. */
+  readonly #learners = new Map<Address, { readonly container: string; readonly rate: RateLimiter }>();
   /** The keys of all groups of these pods. */
   #groups: ReadonlySet<string> = new Set();
-  /** Bounds what each address of a pod learns. */
-  readonly #rates = new Map<Address, RateLimiter>();
   /** Whether the kernel refused what was written last. */
   #isRefused = false;
   #counts = { answers: 0, refused: 0, dropped: 0 };
@@ -144,7 +142,7 @@ export class NameLearning implements PolicyFollower {
           // It may have counted under another setting. The kernel ends it.
           if (isInDomain(clusterDomain, found.name)) continue;
           this.#known.learn(pod, remote, found.name, now + (element.expiration ?? 0), [named.key]);
-          this.#containers.set(pod, found.container);
+          this.#learner(pod, found.container);
         }
       }
     });
@@ -155,13 +153,12 @@ export class NameLearning implements PolicyFollower {
     const before = this.#pods;
     this.#pods = new Map(this.#parts.namedPods().flatMap((pod) => pod.addresses.map((address) => [address, pod])));
     this.#groups = new Set([...this.#pods.values()].flatMap(({ groups }) => groups.map(({ key }) => key)));
-    for (const [address, container] of this.#containers) {
+    for (const [address, { container }] of this.#learners) {
       const pod = this.#pods.get(address);
       if (pod !== undefined && isContainer(pod.container, container)) continue;
-      this.#containers.delete(address);
+      this.#learners.delete(address);
       this.#known.forget(address);
     }
-    for (const address of this.#rates.keys()) if (!this.#pods.has(address)) this.#rates.delete(address);
     for (const [address, pod] of this.#pods) {
       if (before.get(address)?.groups !== pod.groups) this.#drop(pod, this.#known.regroup(address, pod.groups).length);
     }
@@ -265,15 +262,14 @@ export class NameLearning implements PolicyFollower {
       this.#known.learn(own, remote, name, known, []);
       return 0;
     }
-    if (!this.#rateOf(own).take(now, groups.size)) return 1;
-    this.#containers.set(own, pod.container);
+    if (!this.#learner(own, pod.container).rate.take(now, groups.size)) return 1;
     return this.#known.learn(own, remote, name, now + milliseconds, groups).length;
   }
 
-  #rateOf(pod: Address): RateLimiter {
-    const rate = this.#rates.get(pod) ?? new RateLimiter(LEARNING_RATE);
-    this.#rates.set(pod, rate);
-    return rate;
+  #learner(own: Address, container: string): { readonly rate: RateLimiter } {
+    const learner = this.#learners.get(own) ?? { container, rate: new RateLimiter(LEARNING_RATE) };
+    this.#learners.set(own, learner);
+    return learner;
   }
 
   #refuse({ podKey }: NamedPod, name: string, [address, ...others]: readonly Address[]): void {
