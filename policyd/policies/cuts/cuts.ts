@@ -1,6 +1,7 @@
 import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
 import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
+import { flowQuestions, isFlowOf } from "../../../kernel/conntrack/flows_of_addresses.ts";
 import type { Relabelling } from "../../../kernel/conntrack/relabelling.ts";
 import type { ConntrackOutcome, LabelChange } from "../../../kernel/conntrack/table.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
@@ -10,13 +11,13 @@ import { ControlLoop } from "../../lib/control_loop.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import type { Logger } from "../../log/logger.ts";
 import type { FlowEvaluator } from "../live/flow_evaluator.ts";
+import type { AffectedAddresses } from "../live/pods/affected_addresses.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
 import { ConnectionNumbers } from "./connection_numbers.ts";
 import { DECISION_LABELS, cutDecision, flowState, isBroken, policedFlow } from "./cut_decision.ts";
 import type { StartupRules } from "./startup_rules.ts";
 import { type Pause, pauseAfter } from "./pause.ts";
 import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
-import { FlowsToCheck } from "./flows_to_check.ts";
 
 /** The kernel's connections, of the node's network namespace. */
 export interface PolicyFlows {
@@ -81,8 +82,9 @@ export class Cuts implements PolicyFollower {
   readonly #parts: CutsParts;
   readonly #settled: ConnectionNumbers;
   readonly #reset: ConnectionNumbers;
-  readonly #first = new FlowsToCheck();
-  readonly #second = new FlowsToCheck();
+  /** The addresses whose flows are checked for the first time, and again. */
+  #first = NOBODY;
+  #second = NOBODY;
   readonly #secondLooks = new Set<Cancel>();
   #upkeep: Cancel | undefined;
   #isUpkeepDue = false;
@@ -90,8 +92,8 @@ export class Cuts implements PolicyFollower {
   #isPreparing = false;
   /** This round evaluated flows by changes that are not in force yet, and may never be. */
   #isAhead = false;
-  /** The flows of the last round, when it ended, and the pause after it. */
-  #last = new FlowsToCheck();
+  /** The addresses of the last round, when it ended, and the pause after it. */
+  #last = NOBODY;
   #ended = Number.NEGATIVE_INFINITY;
   #pause: Pause = { others: 0, again: 0 };
   #retry = FIRST_RETRY;
@@ -105,7 +107,7 @@ export class Cuts implements PolicyFollower {
     this.#parts = parts;
     const { clock } = parts;
     const pause = (): number => {
-      const isAgain = [this.#first, this.#second].every((some) => some.isWithin(this.#last));
+      const isAgain = isWithin(together(this.#first, this.#second), this.#last);
       return Math.max(0, this.#ended + this.#pause[isAgain ? "again" : "others"] - clock.now());
     };
     this.#loop = new ControlLoop({ clock, pass: () => this.#round(), pause });
@@ -132,9 +134,7 @@ export class Cuts implements PolicyFollower {
       this.#isOpening = !isInForce;
       if (!isInForce) {
         opening.open();
-        const all = new FlowsToCheck();
-        all.addAll();
-        await this.#walk(all);
+        await this.#walk("all");
       }
     } catch (error) {
       this.#failed(error, "connections from before this start cannot be read or labelled, and may stop");
@@ -160,8 +160,7 @@ export class Cuts implements PolicyFollower {
 
   /** "all" also means that connections may have begun while there was no table. */
   verdictsChanged({ withFlows }: ChangedVerdicts): void {
-    if (withFlows === "all") this.#first.addAll();
-    else this.#first.add(withFlows);
+    this.#first = together(this.#first, withFlows);
     this.#schedule();
   }
 
@@ -179,17 +178,17 @@ export class Cuts implements PolicyFollower {
   }
 
   #schedule(): void {
-    if (this.#isPreparing || (this.#first.isEmpty && this.#second.isEmpty && !this.#isUpkeepDue)) return;
-    this.#loop.enqueue();
+    const isNothing = isEmpty(this.#first) && isEmpty(this.#second) && !this.#isUpkeepDue;
+    if (!this.#isPreparing && !isNothing) this.#loop.enqueue();
   }
 
   async #round(): Promise<undefined> {
     const { clock, opening } = this.#parts;
     const began = clock.now();
     this.#isUpkeepDue = this.#isAhead = false;
-    const [first, second] = [this.#first.take(), this.#second.take()];
-    const suspects = new FlowsToCheck();
-    for (const some of [first, second]) suspects.addThoseOf(some);
+    const [first, second] = [this.#first, this.#second];
+    this.#first = this.#second = NOBODY;
+    const suspects = together(first, second);
     try {
       opening.close();
       await this.#walk(suspects);
@@ -199,8 +198,8 @@ export class Cuts implements PolicyFollower {
       this.#lookAgain(this.#isAhead ? suspects : first);
     } catch (error) {
       this.#failed(error, "live connections cannot be checked against changed policies; it is retried");
-      this.#first.addThoseOf(first);
-      this.#second.addThoseOf(second);
+      this.#first = together(this.#first, first);
+      this.#second = together(this.#second, second);
       this.#isUpkeepDue = true;
       this.#pause = { others: this.#retry, again: this.#retry };
       this.#retry = Math.min(2 * this.#retry, LAST_RETRY);
@@ -211,11 +210,11 @@ export class Cuts implements PolicyFollower {
     this.#schedule();
   }
 
-  #lookAgain(suspects: FlowsToCheck): void {
-    if (this.#loop.isStopped || suspects.isEmpty) return;
+  #lookAgain(suspects: AffectedAddresses): void {
+    if (this.#loop.isStopped || isEmpty(suspects)) return;
     const cancel = this.#parts.clock.after(SECOND_LOOK_MILLISECONDS, () => {
       this.#secondLooks.delete(cancel);
-      this.#second.addThoseOf(suspects);
+      this.#second = together(this.#second, suspects);
       this.#schedule();
     });
     this.#secondLooks.add(cancel);
@@ -230,13 +229,13 @@ export class Cuts implements PolicyFollower {
     });
   }
 
-  async #walk(suspects: FlowsToCheck): Promise<void> {
+  async #walk(suspects: AffectedAddresses): Promise<void> {
     const { flows, logger } = this.#parts;
     const before = { ...this.#counts };
     this.#nodeAddresses = flows.nodeAddresses();
     // Only a walk through everything shows which of the connections known by number are gone.
     const isWhole = this.#numbered > 0;
-    await flows.relabel(isWhole ? EVERY_FLOW : suspects.questions(), {
+    await flows.relabel(isWhole || suspects === "all" ? EVERY_FLOW : flowQuestions(suspects), {
       glance: (flow, id) => this.#glance(flow, id, suspects),
       decide: (entry) => this.#decide(entry),
       changed: (change, outcome) => this.#changed(change, outcome),
@@ -251,13 +250,13 @@ export class Cuts implements PolicyFollower {
     return this.#settled.size + this.#reset.size;
   }
 
-  #glance(flow: FlowTuples, id: () => number, suspects: FlowsToCheck): boolean {
+  #glance(flow: FlowTuples, id: () => number, suspects: AffectedAddresses): boolean {
     if (this.#numbered > 0) {
       const number = id();
       this.#settled.see(number);
       this.#reset.see(number);
     }
-    return suspects.has(flow);
+    return suspects === "all" || isFlowOf(flow, suspects);
   }
 
   #decide(entry: ConntrackEntry): LabelChange["change"] | undefined {
@@ -291,4 +290,19 @@ export class Cuts implements PolicyFollower {
     this.#lastError = error.message;
     this.#parts.logger.error(message, { error: error.message });
   }
+}
+
+const NOBODY: AffectedAddresses = new Set();
+
+function together(some: AffectedAddresses, others: AffectedAddresses): AffectedAddresses {
+  return some === "all" || others === "all" ? "all" : new Set([...some, ...others]);
+}
+
+/** Whether the flows of some addresses are all among those of others, which are not all flows. */
+function isWithin(some: AffectedAddresses, others: AffectedAddresses): boolean {
+  return some !== "all" && others !== "all" && [...some].every((address) => others.has(address));
+}
+
+function isEmpty(some: AffectedAddresses): boolean {
+  return some !== "all" && some.size === 0;
 }
