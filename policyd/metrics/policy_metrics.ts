@@ -6,23 +6,13 @@ import type { Description } from "./metrics.ts";
 import type { PolicyCounters } from "./policy_counters.ts";
 
 /** The sources of the values about policies. */
-export interface PolicyMetricSources extends Pick<
-  OpenedPolicies,
-  "isWorkedOut" | "sets" | "dropLog" | "cuts" | "names"
-> {
+export interface PolicyMetricSources extends Pick<OpenedPolicies, "isWorkedOut" | "counts"> {
   readonly notices: Pick<PolicyNotices, "isInForce" | "states">;
   readonly counters: Pick<PolicyCounters, "sums" | "lastCommit">;
 }
 
 /** Returns all metrics about policies except those of their rules and drops (`counter_text.ts`). */
-export function ofPolicies({
-  notices,
-  counters,
-  sets,
-  dropLog,
-  cuts,
-  names,
-}: PolicyMetricSources): readonly Description[] {
+export function ofPolicies({ notices, counters, counts }: PolicyMetricSources): readonly Description[] {
   const { sums } = counters;
   return [
     {
@@ -47,25 +37,25 @@ export function ofPolicies({
       type: "gauge",
       name: "drawbridge_policy_sets",
       help: "Sets for the groups in the rules of those policies, each for two families.",
-      value: () => sets()?.sets ?? 0,
+      value: () => counts()?.sets.sets ?? 0,
     },
     {
       type: "gauge",
       name: "drawbridge_policy_set_members",
       help: "Pods and nodes in those sets, each counted in every set it is in.",
-      value: () => sets()?.members ?? 0,
+      value: () => counts()?.sets.members ?? 0,
     },
     {
       type: "gauge",
       name: "drawbridge_policy_set_elements",
       help: "Elements of those sets: pairs of an address and a port. Those of NetworkPolicies are bounded.",
-      value: () => sets()?.elements ?? 0,
+      value: () => counts()?.sets.elements ?? 0,
     },
     {
       type: "gauge",
       name: "drawbridge_policy_closed_sets",
       help: "Sets that lack elements, or lists of policies that lack sets, for want of room.",
-      value: () => sets()?.closed ?? 0,
+      value: () => counts()?.sets.closed ?? 0,
     },
     {
       type: "gauge",
@@ -89,43 +79,49 @@ export function ofPolicies({
       type: "counter",
       name: "drawbridge_policy_log_packets_total",
       help: "Packets of the drop log: explained, repeated within a minute, too many at once, or not ours.",
-      value: { label: "result", of: () => logged(dropLog()) },
+      value: { label: "result", of: () => logged(counts()?.dropLog) },
     },
     {
       type: "counter",
       name: "drawbridge_policy_log_overruns_total",
       help: "Times packets of the drop log were lost before they were read.",
-      value: () => dropLog()?.overruns ?? 0,
+      value: () => counts()?.dropLog.overruns ?? 0,
     },
     {
       type: "counter",
       name: "drawbridge_policy_live_connections_total",
       help: "Live connections that were cut because a change denies them, and restored because another allows them again.",
-      value: { label: "result", of: () => [["cut", cuts()?.cut ?? 0] as const, ["restored", cuts()?.restored ?? 0]] },
+      value: {
+        label: "result",
+        of: () => [["cut", counts()?.cuts.cut ?? 0] as const, ["restored", counts()?.cuts.restored ?? 0]],
+      },
     },
     {
       type: "gauge",
       name: "drawbridge_policy_numbered_connections",
       help: "Connections that rules know by number: settled before the policies came, or reset because they were cut.",
-      value: { label: "state", of: () => [["settled", cuts()?.settled ?? 0] as const, ["reset", cuts()?.reset ?? 0]] },
+      value: {
+        label: "state",
+        of: () => [["settled", counts()?.cuts.settled ?? 0] as const, ["reset", counts()?.cuts.reset ?? 0]],
+      },
     },
     {
       type: "counter",
       name: "drawbridge_policy_cut_failures_total",
       help: "Times live connections could not be checked against changed policies; each was retried.",
-      value: () => cuts()?.failures ?? 0,
+      value: () => counts()?.cuts.failures ?? 0,
     },
     {
       type: "gauge",
       name: "drawbridge_policy_named_addresses",
       help: "Addresses that pods of this node know, or knew, by the domain names of their policies.",
-      value: () => names()?.known ?? 0,
+      value: () => counts()?.names.known ?? 0,
     },
     {
       type: "counter",
       name: "drawbridge_policy_name_answers_total",
       help: "DNS answers for domain names of policies by outcome: used, refused (an address of the inside), dropped (too many addresses), overrun (times answers were lost before they were read).",
-      value: { label: "result", of: () => answers(names()) },
+      value: { label: "result", of: () => answers(counts()?.names) },
     },
   ];
 }

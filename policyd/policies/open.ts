@@ -35,6 +35,14 @@ export interface PoliciesMachine extends Machine {
   readonly mark: EnforcedMark;
 }
 
+/** The present numbers of the parts that follow policies. */
+export interface PolicyCounts {
+  readonly sets: SetTotals;
+  readonly dropLog: DropLogCounts;
+  readonly cuts: CutsStatus;
+  readonly names: NameCounts;
+}
+
 /** Policies, and the parts of the daemon that depend on their verdicts. */
 export interface OpenedPolicies {
   /** Enforce policies, in this order; empty where the configuration enforces none. */
@@ -52,13 +60,7 @@ export interface OpenedPolicies {
   /** Whether the desired state covers all objects. */
   readonly isWorkedOut: () => boolean;
   /** Undefined where no policies are enforced. */
-  readonly sets: () => SetTotals | undefined;
-  /** Likewise. */
-  readonly dropLog: () => DropLogCounts | undefined;
-  /** Likewise. */
-  readonly cuts: () => CutsStatus | undefined;
-  /** Likewise. */
-  readonly names: () => NameCounts | undefined;
+  readonly counts: () => PolicyCounts | undefined;
   readonly knownNames: NameLearning["knownByPolicy"];
 }
 
@@ -88,10 +90,7 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
     record: () => {},
     isMarked: () => false,
     isWorkedOut: () => true,
-    sets: () => undefined,
-    dropLog: () => undefined,
-    cuts: () => undefined,
-    names: () => undefined,
+    counts: () => undefined,
     knownNames: () => new Map(),
   };
 }
@@ -174,10 +173,12 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
     },
     isMarked,
     isWorkedOut: () => policies.isWorkedOut,
-    sets: () => policies.setTotals(),
-    dropLog: () => dropLog.counts(),
-    cuts: () => cuts.status(),
-    names: () => names.counts(),
+    counts: () => ({
+      sets: policies.setTotals(),
+      dropLog: dropLog.counts(),
+      cuts: cuts.status(),
+      names: names.counts(),
+    }),
     knownNames: (most) => names.knownByPolicy(most),
   };
 }

@@ -195,7 +195,7 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
       addresses === "all" ? addresses : new Set([...addresses].filter((address) => !flowless.has(address)));
     for (const follower of this.#followers) {
       follower.rulesInForce?.();
-      if (addresses === "all" || addresses.size > 0) follower.verdictsChanged({ addresses, withFlows });
+      if (addresses === "all" || addresses.size > 0) follower.verdictsChanged?.({ addresses, withFlows });
     }
   }
 

@@ -33,10 +33,7 @@ const NOBODY: MetricSources = {
     isWorkedOut: () => unasked(),
     notices: { isInForce: false, states: () => unasked() },
     counters: { sums: new PolicySums(), lastCommit: 0 },
-    sets: () => unasked(),
-    dropLog: () => unasked(),
-    cuts: () => unasked(),
-    names: () => unasked(),
+    counts: () => unasked(),
   },
   events: () => unasked(),
 };

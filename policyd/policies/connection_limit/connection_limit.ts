@@ -9,6 +9,7 @@ import type { NoticeSink } from "../../events/notice.ts";
 import type { Logger } from "../../log/logger.ts";
 import { brakingHooks, crowdingHooks, POLICY_TABLE } from "../compile/policy_table.ts";
 import { crowdedElement } from "../compile/table_elements.ts";
+import type { PolicyFollower } from "../live/policy_follower.ts";
 import { type CountedPod, fairShare, isBeyond, type OwnAddresses, ownerOf } from "./fair_share.ts";
 
 /** The node's table of connections, as far as limits need it. A failure throws DrawbridgeError. */
@@ -69,7 +70,7 @@ const BRAKE = { on: 3 / 4, off: 5 / 8 } as const;
  * too many, and the table is walked only while that matters. A rate, which the kernel does enforce by itself, holds
  * pods back meanwhile.
  */
-export class ConnectionLimit {
+export class ConnectionLimit implements PolicyFollower {
   readonly #parts: ConnectionLimitParts;
   /** The pods that have too many, by their keys. */
   readonly #crowded = new Map<string, CountedPod>();
@@ -86,7 +87,7 @@ export class ConnectionLimit {
     this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#turn() });
   }
 
-  start(): void {
+  async prepare(): Promise<void> {
     this.#loop.within(CHECK_MILLISECONDS);
   }
 

@@ -25,19 +25,10 @@ export function openConnectionLimit(
 ): void {
   if (limit === 0) return;
   const nodeAddresses = () => localAddresses(syscalls);
-  const own = new ConnectionLimit({
-    ...parts,
-    limit,
-    pods: () => podsOf(attachments.values()),
-    nodeAddresses,
-    table: kernelConnectionTable(syscalls),
-  });
-  policies.follow({
-    prepare: async () => own.start(),
-    verdictsChanged: () => {},
-    problems: () => own.problems(),
-    stop: () => own.stop(),
-  });
+  const table = kernelConnectionTable(syscalls);
+  policies.follow(
+    new ConnectionLimit({ ...parts, limit, pods: () => podsOf(attachments.values()), nodeAddresses, table }),
+  );
 }
 
 /** Returns the table of this thread's network namespace; its capacity is the machine's. */

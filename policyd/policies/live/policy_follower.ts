@@ -14,7 +14,7 @@ export interface PolicyFollower {
   /** Called when the kernel has all rules that follow from the changes so far. */
   rulesInForce?(): void;
   /** Called with changes that concern some address. */
-  verdictsChanged(changed: ChangedVerdicts): void;
+  verdictsChanged?(changed: ChangedVerdicts): void;
   /** The present problems, for the status. */
   problems?(): readonly string[];
   stop(): void;

@@ -246,7 +246,7 @@ describe("policyd/policies/connection_limit", () => {
     it(`GUARD-08: a table that is filled to ${filling} is read ${looks} times a second with limit ${limit}, so that the brake is in time`, async () => {
       const { table, clock, own } = limited(limit);
       table.open(table.most * filling, OTHER, OUTSIDE);
-      own.start();
+      await own.prepare();
       clock.pass(100);
       await turn();
       table.looks = 0;
