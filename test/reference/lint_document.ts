@@ -2,7 +2,7 @@ import { RULES } from "../../cli/policy/lint/rules.ts";
 
 const HEAD = `# Findings of policy lint
 
-Each finding has an ID, which is a heading here, and a severity. This page is written by \`npm run docs\` from the sources.
+Each finding has an ID, which is a heading here, and a severity. \`npm run docs\` writes this page.
 
 A finding that is meant to be so is silenced where it stands, with a reason. The comment is about its own line or the line after it; where
 the object begins it is about the whole object:

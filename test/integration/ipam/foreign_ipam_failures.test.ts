@@ -78,7 +78,7 @@ describe("an IPAM plugin of others that fails", function () {
     });
   }
 
-  it("IPAM-03: ADD reports an IPAM plugin that cannot be executed with a clear error", () => {
+  it("IPAM-02: ADD reports an IPAM plugin that cannot be executed with a clear error", () => {
     const pod = node.pod("missing");
     const missing = node.attach(pod, { ipam: { type: "not-there" } });
     assert.equal(missing.error?.code, 7);
@@ -110,7 +110,7 @@ describe("an IPAM plugin of others that fails", function () {
     node.assertNothingLeft(pod);
   });
 
-  it("IPAM-03: our own executable under another name does not execute itself without end", () => {
+  it("IPAM-02: our own executable under another name does not execute itself without end", () => {
     const pod = node.pod("alias");
     const alias = path.join(ipam.directory, "alias");
     writeFileSync(alias, `#!/bin/sh\nexec -a alias ${executable}\n`.replace("#!/bin/sh", "#!/bin/bash"), {

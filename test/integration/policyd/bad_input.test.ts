@@ -141,7 +141,7 @@ describe("a daemon with impossible input", function () {
     await expectReady(running);
   });
 
-  it("BAD-05: a kubeconfig that is missing, broken or incomplete is reported with its path and read again; nothing is programmed", async () => {
+  it("HEALTH-06: a kubeconfig that is missing, broken or incomplete is reported with its path and read again; nothing is programmed", async () => {
     const path = `${directory}/kubeconfig`;
     const running = start({}, [`--kubeconfig=${path}`]);
     const steps = [
