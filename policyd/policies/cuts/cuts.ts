@@ -83,8 +83,8 @@ export class Cuts implements PolicyFollower {
   readonly #settled: ConnectionNumbers;
   readonly #reset: ConnectionNumbers;
   /** The addresses whose flows are checked for the first time, and again. */
-  #first = NOBODY;
-  #second = NOBODY;
+  #first: Collected = new Set();
+  #second: Collected = new Set();
   readonly #secondLooks = new Set<Cancel>();
   #upkeep: Cancel | undefined;
   #isUpkeepDue = false;
@@ -93,7 +93,7 @@ export class Cuts implements PolicyFollower {
   /** This round evaluated flows by changes that are not in force yet, and may never be. */
   #isAhead = false;
   /** The addresses of the last round, when it ended, and the pause after it. */
-  #last = NOBODY;
+  #last: AffectedAddresses = new Set();
   #ended = Number.NEGATIVE_INFINITY;
   #pause: Pause = { others: 0, again: 0 };
   #retry = FIRST_RETRY;
@@ -107,7 +107,7 @@ export class Cuts implements PolicyFollower {
     this.#parts = parts;
     const { clock } = parts;
     const pause = (): number => {
-      const isAgain = isWithin(together(this.#first, this.#second), this.#last);
+      const isAgain = [this.#first, this.#second].every((some) => isWithin(some, this.#last));
       return Math.max(0, this.#ended + this.#pause[isAgain ? "again" : "others"] - clock.now());
     };
     this.#loop = new ControlLoop({ clock, pass: () => this.#round(), pause });
@@ -160,7 +160,7 @@ export class Cuts implements PolicyFollower {
 
   /** "all" also means that connections may have begun while there was no table. */
   verdictsChanged({ withFlows }: ChangedVerdicts): void {
-    this.#first = together(this.#first, withFlows);
+    this.#first = joined(this.#first, withFlows);
     this.#schedule();
   }
 
@@ -187,8 +187,8 @@ export class Cuts implements PolicyFollower {
     const began = clock.now();
     this.#isUpkeepDue = this.#isAhead = false;
     const [first, second] = [this.#first, this.#second];
-    this.#first = this.#second = NOBODY;
-    const suspects = together(first, second);
+    [this.#first, this.#second] = [new Set(), new Set()];
+    const suspects = joined(joined(new Set(), first), second);
     try {
       opening.close();
       await this.#walk(suspects);
@@ -198,8 +198,8 @@ export class Cuts implements PolicyFollower {
       this.#lookAgain(this.#isAhead ? suspects : first);
     } catch (error) {
       this.#failed(error, "live connections cannot be checked against changed policies; it is retried");
-      this.#first = together(this.#first, first);
-      this.#second = together(this.#second, second);
+      this.#first = joined(this.#first, first);
+      this.#second = joined(this.#second, second);
       this.#isUpkeepDue = true;
       this.#pause = { others: this.#retry, again: this.#retry };
       this.#retry = Math.min(2 * this.#retry, LAST_RETRY);
@@ -214,7 +214,7 @@ export class Cuts implements PolicyFollower {
     if (this.#loop.isStopped || isEmpty(suspects)) return;
     const cancel = this.#parts.clock.after(SECOND_LOOK_MILLISECONDS, () => {
       this.#secondLooks.delete(cancel);
-      this.#second = together(this.#second, suspects);
+      this.#second = joined(this.#second, suspects);
       this.#schedule();
     });
     this.#secondLooks.add(cancel);
@@ -292,10 +292,14 @@ export class Cuts implements PolicyFollower {
   }
 }
 
-const NOBODY: AffectedAddresses = new Set();
+/** Addresses that are collected. A commit may add few to many thousands, so they are not copied. */
+type Collected = Set<Address> | "all";
 
-function together(some: AffectedAddresses, others: AffectedAddresses): AffectedAddresses {
-  return some === "all" || others === "all" ? "all" : new Set([...some, ...others]);
+/** Adds some addresses to those that were collected. @returns all of them */
+function joined(collected: Collected, some: AffectedAddresses): Collected {
+  if (collected === "all" || some === "all") return "all";
+  for (const address of some) collected.add(address);
+  return collected;
 }
 
 /** Whether the flows of some addresses are all among those of others, which are not all flows. */
