@@ -4,6 +4,7 @@ import { shortList } from "../../../objects/printable.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
 import { type Grouping, groupName } from "../../cluster/group.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
+import { workloadText } from "../../../objects/workload_name.ts";
 import type { Manifest } from "../../input/manifests.ts";
 import type { PlacedWayObject } from "../../input/ways/way_object.ts";
 import type { EndpointOf } from "../../ways_in/backend_pods.ts";
@@ -40,10 +41,18 @@ interface Way {
   readonly port: number | string | undefined;
   readonly file: string;
   readonly line: number;
-  /** The pods of the Service by their groups; empty where they are not known. */
-  readonly to: readonly string[];
-  /** The connections that policies let in, or why these are not judged. */
-  readonly open: Connections | string;
+  /** The pods of the Service by their workloads; empty where they are not known. */
+  readonly to: ReadonlyMap<string, WayEnd>;
+  /** Why it is not judged. */
+  readonly why: string | undefined;
+}
+
+/** The pods of one workload to which a way leads. */
+interface WayEnd {
+  /** The names of their groups. */
+  readonly groups: readonly string[];
+  /** The connections that policies let in; nothing where the way is not judged. */
+  readonly open: Connections;
 }
 
 /** The ways of one side. */
@@ -69,13 +78,13 @@ export function waySideOf({ wayObjects, manifests, index, options, given, by }: 
     const group = groups.get(way);
     if (group === undefined) return [];
     const outside = { regions: regionsFor(index, group.controllers), reached };
-    return ofServices(way, by, (endpoints) => {
+    return ofServices(way, by, undefined, (endpoints) => {
       const own = { ...group, controllers: way.controllers, ports: portsOf(endpoints) };
       const pods = new Map(endpoints.map(({ pod }) => [pod.key, pod]));
       return connectionsIn(own, [...pods.values()], connections, outside) ?? CLOSED;
     });
   });
-  const others = unevaluated.flatMap((way) => ofServices(way, by, () => way.why));
+  const others = unevaluated.flatMap((way) => ofServices(way, by, way.why, () => CLOSED));
   // A route has a way for each listener of a Gateway that it names, of which one stands for all.
   const distinct = new Map([...others, ...judged].map((way) => [keyOf(way), way]));
   return { ways: [...distinct.values()], doubts };
@@ -87,16 +96,19 @@ const CLOSED: Connections = Object.freeze({ some: NOTHING, every: NOTHING });
 function ofServices(
   { name, through, placed, backends }: Pick<UnevaluatedWay, "name" | "through" | "placed" | "backends">,
   by: Grouping,
-  openOf: (endpoints: readonly EndpointOf[]) => Way["open"],
+  why: string | undefined,
+  openOf: (endpoints: readonly EndpointOf[]) => Connections,
 ): readonly Way[] {
   const byPort = Map.groupBy(backends, ({ namespace, service, port }) => `${namespace}/${service}:${port ?? ""}`);
   return [...byPort.values()].flatMap(([first]) => {
     if (first === undefined) return [];
     const { namespace, service, port, endpoints, path } = first;
-    const to = [...new Set(endpoints.map(({ pod }) => groupName(pod, by)))].sort();
+    const byWorkload = Map.groupBy(endpoints, ({ pod }) => workloadText(pod));
+    const ends = [...byWorkload].map(([workload, some]): [string, WayEnd] => {
+      return [workload, { groups: some.map(({ pod }) => groupName(pod, by)), open: openOf(some) }];
+    });
     const place = { file: placed.file, line: placed.lineOf(path) };
-    const open = openOf(endpoints);
-    return [{ name, through, service: `${namespace}/${service}`, port, ...place, to, open }];
+    return [{ name, through, service: `${namespace}/${service}`, port, ...place, to: new Map(ends), why }];
   });
 }
 
@@ -107,14 +119,14 @@ export function givenOnSides(texts: readonly string[], { before, after }: Sides)
 }
 
 /** A way in that opens or closes, or that one side has and nobody can judge. */
-export interface WayChange extends Omit<Way, "open"> {
+export interface WayChange extends Omit<Way, "to"> {
   readonly type: ChangeType;
+  /** The groups of pods to which it differs; empty where they are not known. */
+  readonly to: readonly string[];
   /** Such as `8080/TCP`; empty where the way is not judged. */
   readonly connections: string;
   /** Whether it is open in some cases and not in others, on the side on which it is more open. */
   readonly isPartly: boolean;
-  /** Why a side is not judged. */
-  readonly why: string | undefined;
 }
 
 /** Returns the ways in that differ between two sides, by their names. */
@@ -135,34 +147,40 @@ function isSame(one: Way, other: Way): boolean {
 }
 
 function orderOf(change: WayChange): string {
-  return `${keyOf(change)}\n${change.type}`;
+  return `${keyOf(change)}\n${change.type}\n${change.to.join()}`;
 }
 
-function keyOf({ name, through, service, port }: Omit<Way, "open">): string {
+function keyOf({ name, through, service, port }: Omit<Way, "to">): string {
   return [name, through ?? "", service, port ?? ""].join("\n");
 }
 
-/** Returns how a way differs; undefined stands for a side without it. */
+/** Returns how a way differs, by the workloads it leads to; undefined stands for a side without it. */
 function changesOf(before: Way | undefined, after: Way | undefined): readonly WayChange[] {
-  const [was, is] = [before?.open ?? CLOSED, after?.open ?? CLOSED];
-  const why = [was, is].find((open) => typeof open === "string");
-  const [old, young] = [was, is].map((open) => (typeof open === "string" ? CLOSED : open));
   const sides = [
-    { type: "removed", way: before ?? after, more: old ?? CLOSED, less: young ?? CLOSED },
-    { type: "added", way: after ?? before, more: young ?? CLOSED, less: old ?? CLOSED },
+    { type: "removed", way: before, other: after },
+    { type: "added", way: after, other: before },
   ] as const;
-  return sides.flatMap(({ type, way, more, less }): readonly WayChange[] => {
-    if (way === undefined) return [];
-    const lost = union(difference(more.some, less.some), difference(more.every, less.every));
-    const isOnlyHere = (type === "removed" ? after : before) === undefined;
-    if (isEmpty(lost) && (why === undefined || !isOnlyHere)) return [];
-    // A way that closes in some cases only is still open in others.
-    const isPartly = !isEmpty(
-      type === "removed" && !isOnlyHere ? intersection(lost, less.some) : difference(lost, more.every),
-    );
-    // A side on which it is not judged may not say through whom it comes, and to which pods.
-    const { open: _, ...one } = typeof after?.open === "string" ? (before ?? after) : (after ?? way);
-    return [{ ...one, type, connections: isEmpty(lost) ? "" : connectionText(lost), isPartly, why }];
+  // A side on which it is not judged may not say through whom it comes.
+  const told = after?.why === undefined ? (after ?? before) : (before ?? after);
+  const why = before?.why ?? after?.why;
+  return sides.flatMap(({ type, way, other }): readonly WayChange[] => {
+    if (way === undefined || told === undefined) return [];
+    const ends = [...way.to].flatMap(([workload, { groups, open }]) => {
+      const less = other?.to.get(workload)?.open;
+      const lost = union(difference(open.some, (less ?? CLOSED).some), difference(open.every, (less ?? CLOSED).every));
+      if (isEmpty(lost) && (way.why === undefined || less !== undefined)) return [];
+      // A way that closes in some cases only is still open in others.
+      const isClosing = type === "removed" && less !== undefined;
+      const isPartly = !isEmpty(isClosing ? intersection(lost, less.some) : difference(lost, open.every));
+      return [{ ...told, type, to: groups, connections: isEmpty(lost) ? "" : connectionText(lost), isPartly, why }];
+    });
+    const isUnknown = way.to.size === 0 && other === undefined;
+    const all = isUnknown ? [{ ...told, type, to: [], connections: "", isPartly: false, why }] : ends;
+    const alike = Map.groupBy(all, ({ connections, isPartly }) => `${connections} ${isPartly}`);
+    return [...alike.values()].flatMap((some) => {
+      const to = [...new Set(some.flatMap((one) => one.to))].sort();
+      return some.slice(0, 1).map((one) => ({ ...one, to }));
+    });
   });
 }
 

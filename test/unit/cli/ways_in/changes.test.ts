@@ -72,20 +72,44 @@ describe("ways in: changes", () => {
     assert.deepEqual(await changes(BASE + CLOSED, BASE + SHOP), ["added Ingress shop/web > shop/web: 8080/TCP"]);
   });
 
-  it("INGRESS-15: policy diff names the pods of a Service to which a way is open on one side only, marked with some", async () => {
-    const more = pod("shop/other", "10.244.0.8", {
-      app: "web",
-      labels: "tier: x",
-      ports: "{ name: http, containerPort: 8080 }",
-    });
-    const all = BASE + more;
+  it("INGRESS-15: policy diff names the workloads to which a way opens or closes, marked with some where it differs for some of their pods", async () => {
+    const form = { labels: "tier: x", ports: "{ name: http, containerPort: 8080 }" };
+    const other = pod("shop/other", "10.244.0.8", form);
+    const more = pod("shop/other", "10.244.0.8", { ...form, app: "web" });
+    const metadata =
+      "ownerReferences: [{ apiVersion: apps/v1, kind: StatefulSet, name: set, uid: u, controller: true }]";
+    const owned = pod("shop/set-0", "10.244.0.8", { ...form, app: "web", metadata });
+    const two =
+      OBJECTS + INGRESS + owned + pod("shop/set-1", "10.244.0.9", { ...form, labels: "", app: "web", metadata });
+    const [all, moved] = [BASE + more, BASE.replace("selector: { app: web }", "selector: { tier: x }") + other];
     const forOne = all + SHOP.replace("podSelector: {}", "podSelector: { matchLabels: { tier: x } }");
     const closed = all + CLOSED.replace("podSelector: {}", "podSelector: { matchLabels: { tier: x } }");
-    const to = "shop/other,shop/web";
-    assert.deepEqual(await changes(forOne, closed), [`removed Ingress shop/web > ${to}: 8080/TCP (some)`]);
-    assert.deepEqual(await changes(closed, forOne), [`added Ingress shop/web > ${to}: 8080/TCP`]);
-    assert.deepEqual(await changes(all + CLOSED, closed), [`added Ingress shop/web > ${to}: 8080/TCP (some)`]);
-    assert.deepEqual(await changes(closed, OBJECTS + more), [`removed Ingress shop/web > ${to}: 8080/TCP (some)`]);
+    const unknown = (text: string): string => text.replace("ingressClassName: nginx", "ingressClassName: x");
+    for (const [before, after, ...expected] of [
+      [forOne, closed, "removed > shop/other: 8080/TCP"],
+      [closed, forOne, "added > shop/other: 8080/TCP"],
+      [all + CLOSED, closed, "added > shop/web: 8080/TCP"],
+      [closed, OBJECTS + more, "removed > shop/web: 8080/TCP"],
+      [all, OBJECTS + more, "removed > shop/other,shop/web: 8080/TCP"],
+      [two, two + closed.slice(all.length), "removed > shop/statefulset/set: 8080/TCP (some)"],
+      [BASE + other, moved, "added > shop/other: 8080/TCP", "removed > shop/web: 8080/TCP"],
+      [BASE + other + CLOSED, moved + CLOSED],
+      [BASE + other, all, "added > shop/other: 8080/TCP"],
+      [unknown(BASE) + other, unknown(moved), "added > shop/other: not judged", "removed > shop/web: not judged"],
+    ] as const) {
+      const found = await changes(before, after);
+      assert.deepEqual(
+        found.map((text) => text.replace(" Ingress shop/web", "")),
+        expected,
+      );
+    }
+    const inNamespace = await changes(BASE + other, moved, "--by", "namespace");
+    assert.deepEqual(
+      inNamespace.map((text) => text.split(" ").at(-2)),
+      ["shop:", "shop:"],
+    );
+    const applied = await dryRun(BASE + other, service("shop/web", "x", "{ name: http, port: 80, targetPort: http }"));
+    assert.equal(applied.code, 1);
   });
 
   it("INGRESS-15: policy diff names what added, removed and changed rules of Ingresses and routes open and close", async () => {
