@@ -3,7 +3,7 @@ import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import type { ObjectConsumer } from "../component.ts";
 import { nodeNamed } from "../events/notice.ts";
 import type { ObjectChange } from "../../objects/model.ts";
-import { attempted, type Attempts, decide, MOST_ATTEMPTS, NO_ATTEMPTS, seenAvailable } from "./decision.ts";
+import { attempted, type Attempts, MOST_ATTEMPTS, NO_ATTEMPTS, seenAvailable } from "./attempts.ts";
 import { HttpApiWriter } from "../api_write/http_api_writer.ts";
 import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
@@ -11,6 +11,10 @@ import type { Health } from "../health/open.ts";
 import type { RouteReconciler } from "../routes/route_reconciler.ts";
 import { apiCredentials } from "../sources/open.ts";
 
+/** Interval at which the daemon's readiness is checked. */
+export const LOOK_MILLISECONDS = 500;
+/** Time for another program, such as the cloud's route controller, to clear the condition before it is reported. */
+export const PATIENCE_MILLISECONDS = 30_000;
 const LONGEST_REASON = 200;
 const CONTESTED =
   "another program sets the condition NetworkUnavailable again and again, so policyd now clears it only rarely: let one of the two " +
@@ -75,23 +79,17 @@ export class NetworkCondition implements ObjectConsumer {
     this.#loop.run();
   }
 
-  async #look(): Promise<NextPass> {
+  #look(): NextPass | Promise<NextPass> {
     const { clock, nodeName, isOurs, isReady } = this.#parts;
-    const action = decide({
-      now: clock.now(),
-      unavailableSince: this.#unavailableSince,
-      isReady: isReady(),
-      isOurs,
-      attempts: this.#attempts,
-    });
-    if (action.type === "wait") return action.milliseconds;
-    if (action.type === "patch") return this.#patch();
-    if (action.type === "tell") {
-      this.#tell(
-        `Node ${nodeName} has the condition NetworkUnavailable, so that nothing is scheduled on it: apply ${OVERLAY}, ` +
-          "by which policyd clears it (clearNetworkUnavailable), or have the cloud's route controller do it",
-      );
-    }
+    if (this.#unavailableSince === undefined) return undefined;
+    if (!isReady()) return LOOK_MILLISECONDS;
+    const due = isOurs ? this.#attempts.notBefore : this.#unavailableSince + PATIENCE_MILLISECONDS;
+    if (clock.now() < due) return due - clock.now();
+    if (isOurs) return this.#patch();
+    this.#tell(
+      `Node ${nodeName} has the condition NetworkUnavailable, so that nothing is scheduled on it: apply ${OVERLAY}, ` +
+        "by which policyd clears it (clearNetworkUnavailable), or have the cloud's route controller do it",
+    );
     return undefined;
   }
 

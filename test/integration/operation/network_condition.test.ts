@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { LOOK_MILLISECONDS, PATIENCE_MILLISECONDS } from "../../../policyd/network_condition/decision.ts";
+import { LOOK_MILLISECONDS, PATIENCE_MILLISECONDS } from "../../../policyd/network_condition/network_condition.ts";
 import type { PlannedFault } from "../../apiserver/faults.ts";
 import { NODES_PATH } from "../../apiserver/node_status.ts";
 import { keyOf, type RawObject, recordOf } from "../../apiserver/storage.ts";

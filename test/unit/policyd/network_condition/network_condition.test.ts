@@ -4,15 +4,20 @@ import type { WriteOutcome } from "../../../../policyd/api_write/api_writer.ts";
 import {
   attempted,
   type Attempts,
-  decide,
-  LOOK_MILLISECONDS,
   MOST_ATTEMPTS,
   NO_ATTEMPTS,
-  PATIENCE_MILLISECONDS,
   RARE_MILLISECONDS,
   seenAvailable,
-  type Situation,
-} from "../../../../policyd/network_condition/decision.ts";
+} from "../../../../policyd/network_condition/attempts.ts";
+import {
+  LOOK_MILLISECONDS,
+  NetworkCondition,
+  PATIENCE_MILLISECONDS,
+} from "../../../../policyd/network_condition/network_condition.ts";
+import { FakeClock } from "../../../support/fake_clock.ts";
+import { recordingLogger } from "../../../support/recording_logger.ts";
+import { recordingNotices } from "../../../support/recording_notices.ts";
+import { node } from "../../../support/routes/machine.ts";
 
 const NOW = 1_000_000;
 const WRITTEN: WriteOutcome = { type: "written" };
@@ -21,36 +26,39 @@ const FORBIDDEN: WriteOutcome = { type: "forbidden", reason: "403" };
 
 const failures = (count: number): readonly WriteOutcome[] => Array.from({ length: count }, () => FAILED);
 
-const situation = (changes: Partial<Situation> = {}): Situation => ({
-  now: NOW,
-  unavailableSince: NOW,
-  isReady: true,
-  isOurs: true,
-  attempts: NO_ATTEMPTS,
-  ...changes,
-});
-
 /** Milliseconds until the next attempt after a sequence of outcomes. */
 function pauseAfter(outcomes: readonly WriteOutcome[], isSeen = false, random = 0): number {
   const attempts = outcomes.reduce<Attempts>((earlier, one) => attempted(earlier, one, NOW, random), NO_ATTEMPTS);
-  const action = decide(situation({ attempts: isSeen ? seenAvailable(attempts, random) : attempts }));
-  return action.type === "wait" ? action.milliseconds : 0;
+  return (isSeen ? seenAvailable(attempts, random) : attempts).notBefore - NOW;
 }
 
-describe("policyd/network_condition/decision", () => {
-  it("COND-01: the condition is patched when the daemon is ready, not before", () => {
-    assert.deepEqual(decide(situation()), { type: "patch" });
-    for (const isOurs of [true, false]) {
-      const late = situation({ isReady: false, isOurs, unavailableSince: 0 });
-      assert.deepEqual(decide(late), { type: "wait", milliseconds: LOOK_MILLISECONDS });
-    }
-  });
-
-  it("COND-02: a condition that is not ours is reported after half a minute and never patched", () => {
-    const after = (milliseconds: number) => decide(situation({ isOurs: false, now: NOW + milliseconds }));
-    assert.deepEqual(after(0), { type: "wait", milliseconds: PATIENCE_MILLISECONDS });
-    assert.deepEqual(after(PATIENCE_MILLISECONDS - 1), { type: "wait", milliseconds: 1 });
-    assert.deepEqual(after(PATIENCE_MILLISECONDS), { type: "tell" });
+describe("policyd/network_condition", () => {
+  it("COND-02: a condition that is not ours is reported after half a minute, once the daemon is ready, and never patched", () => {
+    const clock = new FakeClock();
+    const state = { isReady: false };
+    const condition = new NetworkCondition({
+      clock,
+      logger: recordingLogger(),
+      events: recordingNotices(),
+      nodeName: "a",
+      writer: { write: () => assert.fail("patched"), stop: () => {} },
+      isOurs: false,
+      isReady: () => state.isReady,
+      random: () => 0,
+    });
+    const object = { ...node("a", [], []), isNetworkUnavailable: true };
+    condition.apply([{ type: "set", kind: "Node", key: "a", object }]);
+    const after = (milliseconds: number): number => {
+      for (let left = milliseconds; left > 0; left -= LOOK_MILLISECONDS) clock.pass(LOOK_MILLISECONDS);
+      return condition.problems().length;
+    };
+    assert.equal(after(PATIENCE_MILLISECONDS - LOOK_MILLISECONDS), 0);
+    state.isReady = true;
+    assert.equal(after(LOOK_MILLISECONDS), 1);
+    state.isReady = false;
+    condition.apply([{ type: "set", kind: "Node", key: "a", object: { ...object, isNetworkUnavailable: false } }]);
+    condition.apply([{ type: "set", kind: "Node", key: "a", object }]);
+    assert.equal(after(2 * PATIENCE_MILLISECONDS), 0);
   });
 
   it("COND-02: pauses double up to a minute, and after twelve attempts in a row there is one in ten minutes", () => {
@@ -96,12 +104,9 @@ describe("policyd/network_condition/decision", () => {
         let now = NOW;
         let made = 0;
         while (now < NOW + 86_400_000) {
-          const action = decide(situation({ now, attempts }));
-          if (action.type === "wait") {
-            assert.ok(action.milliseconds <= RARE_MILLISECONDS * 1.5, `${action.milliseconds} ms`);
-            now += action.milliseconds;
-            continue;
-          }
+          const wait = Math.max(0, attempts.notBefore - now);
+          assert.ok(wait <= RARE_MILLISECONDS * 1.5, `${wait} ms`);
+          now += wait;
           const { outcome: became, isSetBack, random } = steps[made % steps.length] ?? assert.fail();
           attempts = attempted(attempts, became, now, random);
           if (isSetBack) attempts = seenAvailable(attempts, random);

@@ -1,19 +1,6 @@
 import { pauseAfter, type WriteOutcome } from "../api_write/api_writer.ts";
 
-/** The facts by which to decide about the condition. */
-export interface Situation {
-  /** Milliseconds of a monotonic clock, as all times here. */
-  readonly now: number;
-  /** When this node's Node became network-unavailable; undefined while it is not. */
-  readonly unavailableSince: number | undefined;
-  /** Whether the daemon is ready, which includes rules and routes in force. */
-  readonly isReady: boolean;
-  /** Whether the daemon is configured to clear the condition. */
-  readonly isOurs: boolean;
-  readonly attempts: Attempts;
-}
-
-/** The attempts so far. */
+/** The attempts to clear the condition so far. Times are milliseconds of a monotonic clock. */
 export interface Attempts {
   /** Number in a row, with less than {@link FORGOTTEN_MILLISECONDS} between two of them, whatever their outcome. */
   readonly count: number;
@@ -24,34 +11,13 @@ export interface Attempts {
   readonly notBefore: number;
 }
 
-export type Action =
-  | { readonly type: "nothing" }
-  /** Decide again after these milliseconds. */
-  | { readonly type: "wait"; readonly milliseconds: number }
-  | { readonly type: "patch" }
-  /** Report that the condition stays and is not ours to clear. */
-  | { readonly type: "tell" };
-
 export const NO_ATTEMPTS: Attempts = Object.freeze({ count: 0, written: 0, lastAt: -Infinity, notBefore: -Infinity });
-/** Interval at which the daemon's readiness is checked. */
-export const LOOK_MILLISECONDS = 500;
-/** Time for another program, such as the cloud's route controller, to clear the condition before it is reported. */
-export const PATIENCE_MILLISECONDS = 30_000;
 /** Time after which the watch must have shown an accepted change. */
 export const UNSEEN_MILLISECONDS = 60_000;
 /** Attempts in a row, some eight minutes for an absent server, before the pause is {@link RARE_MILLISECONDS}. */
 export const MOST_ATTEMPTS = 12;
 export const RARE_MILLISECONDS = 600_000;
 const FORGOTTEN_MILLISECONDS = 3 * RARE_MILLISECONDS;
-
-/** Returns what to do now about this node's condition NetworkUnavailable. */
-export function decide({ now, unavailableSince, isReady, isOurs, attempts }: Situation): Action {
-  if (unavailableSince === undefined) return { type: "nothing" };
-  if (!isReady) return { type: "wait", milliseconds: LOOK_MILLISECONDS };
-  const due = isOurs ? attempts.notBefore : unavailableSince + PATIENCE_MILLISECONDS;
-  if (now < due) return { type: "wait", milliseconds: due - now };
-  return { type: isOurs ? "patch" : "tell" };
-}
 
 /** Returns the attempts after another one. @param random from 0 up to 1 */
 export function attempted(earlier: Attempts, outcome: WriteOutcome, now: number, random: number): Attempts {
