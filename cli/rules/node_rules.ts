@@ -66,7 +66,7 @@ export function nodeRules(objects: readonly ClusterObject[], configuration: Conf
       elements: new Map(
         table.sets.map(({ name }) => [
           name,
-          inOrder([...desired.elements(table, name)].map(([key, element]) => elementOf(key, element))),
+          inOrder([...desired.elements(tableKey(table), name)].map(([key, element]) => elementOf(key, element))),
         ]),
       ),
     })),

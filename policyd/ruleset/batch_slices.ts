@@ -175,15 +175,15 @@ function elementDifferences(
   return differences;
 }
 
-function allElements({ table, elements }: TableSources, set: SetDefinition): readonly SetDifference[] {
-  const content = isWrittenByRules(set) ? new Map<string, PackedElement>() : elements.elements(table, set.name);
+function allElements({ table, key, elements }: TableSources, set: SetDefinition): readonly SetDifference[] {
+  const content = isWrittenByRules(set) ? new Map<string, PackedElement>() : elements.elements(key, set.name);
   if (content.size === 0) return [];
   return [
     {
       table,
       set,
       deleted: [],
-      added: [...content].map(([key, element]) => elementOf(key, element)),
+      added: [...content].map(([text, element]) => elementOf(text, element)),
       addedKeys: [...content.keys()],
       addedKept: [...content.values()],
       content,

@@ -67,8 +67,8 @@ function dataOf(set: MirroredSet | undefined): Pick<SetName, "data"> {
 }
 
 /** @throws Error when somebody claims elements of the set */
-export function checkUnclaimed({ table, key, elements }: TableSources, set: string): void {
-  if (elements.hasSet(table, set)) {
+export function checkUnclaimed({ key, elements }: TableSources, set: string): void {
+  if (elements.hasSet(key, set)) {
     throw new Error(`${key} ${set} is not provided any more; expected no claims of its elements`);
   }
 }

@@ -12,9 +12,13 @@ export interface DesiredElement {
 /** A table as a key of a map: "inet drawbridge". */
 export type TableKey = string;
 
-/** The key of a table. */
-export function tableKey({ family, name }: TableReference): TableKey {
-  return `${family} ${name}`;
+const known = new WeakMap<TableReference, TableKey>();
+
+/** Returns the key of a table, as one string for each object: tens of thousands of elements share a few. */
+export function tableKey(table: TableReference): TableKey {
+  let key = known.get(table);
+  if (key === undefined) known.set(table, (key = `${table.family} ${table.name}`));
+  return key;
 }
 
 /** Elements of a set by the texts of their keys (`keyText`). */

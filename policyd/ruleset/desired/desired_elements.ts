@@ -108,8 +108,6 @@ type SetSlots = Map<string, Slots>;
  */
 export class DesiredElements {
   readonly #sets = new Map<TableKey, SetSlots>();
-  /** The same by the table's object, which all claims of a Service share. */
-  readonly #setsOf = new WeakMap<TableReference, SetSlots>();
   readonly #claims = new Map<string, readonly Slot[]>();
 
   /**
@@ -169,8 +167,8 @@ export class DesiredElements {
   }
 
   /** Whether anybody claims an element of a set. */
-  hasSet(table: TableReference, set: string): boolean {
-    return this.#setsOf.get(table)?.has(set) === true || this.#sets.get(tableKey(table))?.has(set) === true;
+  hasSet(table: TableKey, set: string): boolean {
+    return this.#sets.get(table)?.has(set) === true;
   }
 
   /** The keys of a set's elements. */
@@ -179,17 +177,12 @@ export class DesiredElements {
   }
 
   /** All elements of a set by their keys, in a new map. */
-  elements(table: TableReference, set: string): Map<string, PackedElement> {
+  elements(table: TableKey, set: string): Map<string, PackedElement> {
     const found = new Map<string, PackedElement>();
-    for (const [key, { element }] of this.#sets.get(tableKey(table))?.get(set)?.byKey ?? []) {
+    for (const [key, { element }] of this.#sets.get(table)?.get(set)?.byKey ?? []) {
       if (element !== undefined) found.set(key, element);
     }
     return found;
-  }
-
-  /** The names of all owners that claim something. */
-  owners(): readonly string[] {
-    return [...this.#claims.keys()];
   }
 
   /** The number of elements in all sets. */
@@ -207,9 +200,11 @@ export class DesiredElements {
   }
 
   #slots(reference: TableReference, set: string): Slots {
-    const sets = this.#setsOf.get(reference) ?? this.#newSets(reference);
+    const table = tableKey(reference);
+    let sets = this.#sets.get(table);
+    if (sets === undefined) this.#sets.set(table, (sets = new Map<string, Slots>()));
     let slots = sets.get(set);
-    if (slots === undefined) sets.set(set, (slots = { table: tableKey(reference), set, byKey: new Map() }));
+    if (slots === undefined) sets.set(set, (slots = { table, set, byKey: new Map() }));
     return slots;
   }
 
@@ -217,14 +212,6 @@ export class DesiredElements {
   #drop({ slots, key }: Slot): void {
     slots.byKey.delete(key);
     if (slots.byKey.size === 0) this.#sets.get(slots.table)?.delete(slots.set);
-  }
-
-  #newSets(reference: TableReference): SetSlots {
-    const table = tableKey(reference);
-    const sets: SetSlots = this.#sets.get(table) ?? new Map<string, Slots>();
-    this.#sets.set(table, sets);
-    this.#setsOf.set(reference, sets);
-    return sets;
   }
 }
 
