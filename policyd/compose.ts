@@ -221,6 +221,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     isForbidden,
     syncPeriod,
     links: [ended, tunnelPorts, ...(takeOver === undefined ? [] : [takeOver])],
+    onAddresses: () => beside.lookSoon(),
   });
   const kinds = ["bridge", "veth", ...(configuration.encapsulation === "never" ? [] : (["vxlan"] as const))] as const;
   const linkKinds = readLinkKinds(syscalls, kinds);
@@ -269,7 +270,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     watch,
     startEvents: () => {
       const events = startNotificationThread(syscalls);
-      for (const part of [routes, nodeState, beside]) void part.start(events);
+      for (const part of [routes, nodeState]) void part.start(events);
       health.watch(events);
       return events;
     },

@@ -2,11 +2,9 @@ import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import type { Machine } from "../machine.ts";
 import { attempt } from "../../kernel/error.ts";
-import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
 import type { PodGate } from "../component.ts";
-import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import type { BesideKernel } from "./beside_kernel.ts";
 import {
   besideChange,
@@ -18,7 +16,7 @@ import {
 
 /** Milliseconds from a notification to the check: a bridge gets its addresses one after the other. */
 const SETTLE_MILLISECONDS = 50;
-/** Sync periods between two checks while notifications arrive and nothing is left to do: a check lists all links. */
+/** Sync periods between two checks while nothing is left to do: a check lists all links. */
 const QUIET_PERIODS = 10;
 const NOTHING: BesideEntries = { routes: [], proxies: [] };
 
@@ -38,7 +36,6 @@ export interface NeighbouringPodsParts extends Pick<Machine, "attachments" | "cl
  */
 export class NeighbouringPods implements PodGate {
   readonly #parts: NeighbouringPodsParts;
-  readonly #subscription: RenewedSubscription;
   #bridges: readonly NeighbouringBridge[] = [];
   /** Our entries in the kernel as we made them; they are read from the kernel where some may exist. */
   #present: BesideEntries = NOTHING;
@@ -48,22 +45,11 @@ export class NeighbouringPods implements PodGate {
   constructor(parts: NeighbouringPodsParts) {
     this.#parts = parts;
     this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#look(), pause: () => SETTLE_MILLISECONDS });
-    const lookSoon = (): void => this.#loop.enqueue();
-    this.#subscription = new RenewedSubscription({
-      clock: parts.clock,
-      source: { kind: "route", groups: ["ipv4-address", "ipv6-address"] },
-      listener: { onMessages: lookSoon, onOverrun: lookSoon },
-      onRefused: (error) => {
-        parts.logger.error("the kernel does not report changes of addresses; policyd retries", { error });
-        lookSoon();
-      },
-      onOpen: lookSoon,
-    });
   }
 
-  /** Subscribes to address changes; while the kernel refuses that, the periodic check remains. */
-  async start(events: KernelNotifications): Promise<void> {
-    await this.#subscription.start(events);
+  /** Looks again soon, since addresses of links may have changed. */
+  lookSoon(): void {
+    this.#loop.enqueue();
   }
 
   begin(): void {
@@ -87,7 +73,6 @@ export class NeighbouringPods implements PodGate {
   }
 
   async stop(): Promise<void> {
-    this.#subscription.stop();
     await this.#loop.stop();
     this.#parts.kernel.close();
   }
@@ -103,7 +88,7 @@ export class NeighbouringPods implements PodGate {
       this.#present = kernel.read();
       this.#change(desired);
     });
-    const isQuiet = this.#subscription.refusal === undefined && this.#problems.length === 0 && isNothing(this.#present);
+    const isQuiet = this.#problems.length === 0 && isNothing(this.#present);
     return isQuiet ? QUIET_PERIODS * syncPeriod : syncPeriod;
   }
 

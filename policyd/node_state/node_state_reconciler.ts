@@ -75,6 +75,8 @@ export interface NodeStateParts {
   /** Milliseconds between two complete checks. */
   readonly syncPeriod: number;
   readonly links: readonly LinkFollower[];
+  /** Called when addresses of links may have changed. */
+  readonly onAddresses: () => void;
 }
 
 /** A bridge with pods, as of the last check. */
@@ -218,6 +220,7 @@ export class NodeStateReconciler implements PodGate {
   /** Checks everything after notifications may have been lost. */
   #afterLoss(): void {
     for (const follower of this.#parts.links) follower.lookAgain();
+    this.#parts.onAddresses();
     this.#isLost = true;
     this.#complete.run();
   }
@@ -237,6 +240,8 @@ export class NodeStateReconciler implements PodGate {
   }
 
   #passOn(messages: readonly ReceivedMessage[]): void {
+    const { NEWADDR, DELADDR } = Notification;
+    if (messages.some(({ type }) => type === NEWADDR || type === DELADDR)) this.#parts.onAddresses();
     const ofLinks = messages.filter(({ type }) => type === Notification.NEWLINK || type === Notification.DELLINK);
     if (ofLinks.length === 0) return;
     for (const follower of this.#parts.links) {

@@ -86,6 +86,7 @@ async function nodeState(
     attachments: { values: () => RECORDS.values() },
     uplinks: () => ["eth0", "eth1"],
     links: [],
+    onAddresses: () => {},
   });
   await reconciler.start(new FakeKernelNotifications());
   await reconciler.stop();
