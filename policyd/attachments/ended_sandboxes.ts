@@ -46,7 +46,11 @@ export interface EndedSandboxesParts
  */
 export class EndedSandboxes implements ObjectConsumer, PodGate {
   readonly #parts: EndedSandboxesParts;
-  readonly #sightings = new LinkSightings();
+  /**
+   * Whether the links of pods that the kernel has reported are there, by name. A link that existed and no longer does is
+   * gone; one that was never seen may still be made by an ADD.
+   */
+  readonly #links = new Map<string, boolean>();
   /** The time of registration by attachment key, without the attachments that were read from records. */
   readonly #registered = new Map<string, number>();
   /** The Pods of this node, by their keys. */
@@ -70,15 +74,21 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
 
   /** Handles notifications of the kernel. @throws DrawbridgeError ERR_NETLINK_MALFORMED when one cannot be parsed */
   take(messages: readonly ReceivedMessage[]): void {
-    for (const message of messages) this.#sightings.take(message);
+    for (const message of messages) {
+      const { type, body } = message;
+      // A link that leaves its bridge is reported as deleted, in the bridge's family.
+      if ((type !== Notification.NEWLINK && type !== Notification.DELLINK) || body[0] === AF_BRIDGE) continue;
+      const { name } = linkIdentity(message);
+      if (name.startsWith(HOST_INTERFACE_PREFIX)) this.#links.set(name, type === Notification.NEWLINK);
+    }
   }
 
   /** Checks whether each link exists: at the start, and after notifications were lost. */
   lookAgain(): void {
     for (const attachment of this.#parts.attachments.values()) {
       const { hostInterface } = attachment;
-      if (this.#parts.hasLink(attachment)) this.#sightings.note(hostInterface, true);
-      else if (this.#sightings.isSeen(hostInterface)) this.#sightings.note(hostInterface, false);
+      if (this.#parts.hasLink(attachment)) this.#links.set(hostInterface, true);
+      else if (this.#isSeen(attachment)) this.#links.set(hostInterface, false);
     }
   }
 
@@ -129,13 +139,15 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
     return isMarked || (this.#isLinkGone(attachment) && this.#hasNoPod(attachment));
   }
 
+  #isSeen({ hostInterface }: AttachmentRecord): boolean {
+    return this.#links.get(hostInterface) === true;
+  }
+
   #isLinkGone(attachment: AttachmentRecord): boolean {
     const { clock, hasLink } = this.#parts;
-    const { hostInterface } = attachment;
     const registered = this.#registered.get(attachmentKey(attachment));
     const left = registered === undefined ? this.#begunAt + RETURNING : registered + MAKING;
-    const isSighted = this.#sightings.hasGone(hostInterface) || this.#sightings.isSeen(hostInterface);
-    return (isSighted || clock.now() >= left) && !hasLink(attachment);
+    return (this.#links.has(attachment.hostInterface) || clock.now() >= left) && !hasLink(attachment);
   }
 
   /** Whether the attachment's Pod is gone, has finished, or has another sandbox. */
@@ -146,7 +158,7 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
     if (found === undefined || !isPodOf(attachment, found)) return true;
     if (found.phase === "Succeeded" || found.phase === "Failed") return true;
     return [...this.#parts.attachments.values()].some(
-      (other) => areOfOneName(attachment, other) && this.#sightings.isSeen(other.hostInterface),
+      (other) => areOfOneName(attachment, other) && this.#isSeen(other),
     );
   }
 
@@ -156,13 +168,13 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
     for (const attachment of attachments.values()) {
       names.add(attachment.hostInterface);
       // A link that was seen needs no request to the kernel.
-      const isThere = this.#sightings.isSeen(attachment.hostInterface) || !this.#isLinkGone(attachment);
+      const isThere = this.#isSeen(attachment) || !this.#isLinkGone(attachment);
       // Neither a link nor a record is left: its DEL found no daemon.
       if (!isThere && !this.#parts.isPresent(attachment)) this.#forgetLogged(attachment);
       else if (isThere || !this.#hasNoPod(attachment)) this.#clear(attachment);
       else this.#follow(attachment);
     }
-    this.#sightings.keepOnly((name) => names.has(name));
+    for (const name of this.#links.keys()) if (!names.has(name)) this.#links.delete(name);
     this.#timer = clock.after(PERIOD, () => this.#look());
   }
 
@@ -213,41 +225,5 @@ export class EndedSandboxes implements ObjectConsumer, PodGate {
       () => forgetEnded(stateDirectory, attachment.network, attachment, files),
       () => {},
     );
-  }
-}
-
-/**
- * Remembers which pods' links the kernel has reported. A link that existed and no longer does is gone; one that was
- * never seen may still be made by an ADD.
- */
-class LinkSightings {
-  /** By name, whether the link is there. */
-  readonly #links = new Map<string, boolean>();
-
-  /** Handles a notification. @throws DrawbridgeError ERR_NETLINK_MALFORMED when it cannot be parsed */
-  take(message: ReceivedMessage): void {
-    const { type, body } = message;
-    // A link that leaves its bridge is reported as deleted, in the bridge's family.
-    if ((type !== Notification.NEWLINK && type !== Notification.DELLINK) || body[0] === AF_BRIDGE) return;
-    const { name } = linkIdentity(message);
-    if (name.startsWith(HOST_INTERFACE_PREFIX)) this.note(name, type === Notification.NEWLINK);
-  }
-
-  /** Notes that a link exists, or is gone. */
-  note(name: string, isThere: boolean): void {
-    this.#links.set(name, isThere);
-  }
-
-  isSeen(name: string): boolean {
-    return this.#links.get(name) === true;
-  }
-
-  hasGone(name: string): boolean {
-    return this.#links.get(name) === false;
-  }
-
-  /** Forgets all links whose names are not wanted. */
-  keepOnly(isWanted: (name: string) => boolean): void {
-    for (const name of this.#links.keys()) if (!isWanted(name)) this.#links.delete(name);
   }
 }

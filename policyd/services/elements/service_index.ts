@@ -29,10 +29,6 @@ export class ServiceIndex {
   /** Without a list if it is the only one, as for nearly all Services. */
   readonly #slicesOf = new Map<string, OneOrMore<EndpointSlice>>();
   #facts = factsOf(undefined);
-  /** Slices with hints in which this node's zone matters. */
-  readonly #hinted = new Set<string>();
-  /** Services whose source ranges this node may be in. */
-  readonly #restricted = new Set<string>();
 
   constructor(nodeName: string) {
     this.#nodeName = nodeName;
@@ -66,12 +62,20 @@ export class ServiceIndex {
     const isZoneNew = before.zone !== after.zone;
     const areAddressesNew = before.primaryAddresses.join() !== after.primaryAddresses.join();
     if (isZoneNew) for (const key of this.#hintedServices()) services.add(key);
-    if (areAddressesNew) for (const key of this.#restricted) services.add(key);
+    if (areAddressesNew) for (const key of this.#restrictedServices()) services.add(key);
     return { services, hasNodeChanged: isZoneNew || areAddressesNew };
   }
 
+  /** Returns the Services with hints in which this node's zone matters. */
   #hintedServices(): readonly string[] {
-    return [...this.#hinted].map((key) => serviceKeyOf(this.#slices.get(key))).filter((key) => key !== undefined);
+    return [...this.#slices.values()].flatMap((slice) =>
+      slice.endpoints.some(({ zoneHints }) => zoneHints !== undefined) ? (serviceKeyOf(slice) ?? []) : [],
+    );
+  }
+
+  /** Returns the Services whose source ranges this node may be in. */
+  #restrictedServices(): readonly string[] {
+    return [...this.#services].flatMap(([key, service]) => (service.loadBalancerSourceRanges === undefined ? [] : key));
   }
 
   #setNode(key: string, object: ClusterObject | undefined): void {
@@ -83,8 +87,6 @@ export class ServiceIndex {
     const service = object?.kind === "Service" ? object : undefined;
     if (service === undefined) this.#services.delete(key);
     else this.#services.set(key, service);
-    if (service?.loadBalancerSourceRanges === undefined) this.#restricted.delete(key);
-    else this.#restricted.add(key);
     return key;
   }
 
@@ -100,9 +102,6 @@ export class ServiceIndex {
     if (slice === undefined) this.#slices.delete(key);
     else this.#slices.set(key, slice);
     if (slice !== undefined && after !== undefined) this.#setSlices(after, this.slicesOf(after).concat([slice]));
-    const isHinted = slice?.endpoints.some(({ zoneHints }) => zoneHints !== undefined) === true;
-    if (isHinted) this.#hinted.add(key);
-    else this.#hinted.delete(key);
     return [before, after].filter((service) => service !== undefined);
   }
 
