@@ -2,9 +2,13 @@ import { randomInt } from "node:crypto";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Reply } from "../../kernel/netlink/socket.ts";
+import { SocketPool } from "../../kernel/netlink/socket_pool.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
 import { changeLink, deleteLinkGroup, getLink, parseLink } from "../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
+import { openRouteSocket } from "../../kernel/route/socket.ts";
+import type { BackgroundCalls } from "../../kernel/syscall/background_calls.ts";
+import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
 /** Carries out requests about links. */
 export interface LinkWriter {
@@ -153,4 +157,19 @@ function isGone({ error }: Reply): boolean {
 function unreported(error: unknown): false {
   if (!(error instanceof DrawbridgeError)) throw error;
   return false;
+}
+
+/**
+ * Opens the sockets by which pods' links are removed, in this thread's network namespace: one for requests that are
+ * answered at once, and one for each request in the background, which needs a socket of its own.
+ *
+ * @throws SyscallError when the kernel refuses a socket
+ */
+export function openLinkSockets(calls: Syscalls & BackgroundCalls): LinkWriter {
+  const foreground = openRouteSocket(calls);
+  const background = new SocketPool(() => openRouteSocket(calls));
+  return {
+    batch: (requests) => foreground.batch(requests),
+    inBackground: (request) => background.with((socket) => socket.inBackground(request, calls)),
+  };
 }

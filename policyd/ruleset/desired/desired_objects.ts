@@ -68,16 +68,10 @@ class Objects<T extends { readonly name: string }> {
   }
 }
 
-/** The sets and chains of one owner, all in one table. */
-interface Holding {
-  readonly sets: ReadonlyMap<string, SetDefinition>;
-  readonly chains: ReadonlyMap<string, Chain>;
-}
-
 /** The sets and chains that our tables should have: those of the schema, and those that owners provide. */
 export class DesiredObjects {
   readonly #tables: ReadonlyMap<TableKey, { readonly sets: Objects<SetDefinition>; readonly chains: Objects<Chain> }>;
-  readonly #owners = new Map<string, Holding>();
+  readonly #owners = new Map<string, ProvidedObjects>();
 
   constructor(tables: readonly Table[]) {
     this.#tables = new Map(
@@ -93,21 +87,18 @@ export class DesiredObjects {
    *
    * @returns the objects that are added or removed by this: those that nobody else provides
    */
-  replace(owner: string, { table: reference, sets, chains }: ProvidedObjects): readonly ObjectPlace[] {
-    const table = tableKey(reference);
+  replace(owner: string, provided: ProvidedObjects): readonly ObjectPlace[] {
+    const table = tableKey(provided.table);
     const objects = this.#tables.get(table);
     if (objects === undefined) throw new RangeError(`${owner} provides objects in ${table}; expected a table of ours`);
     const before = this.#owners.get(owner);
-    const next: Holding = { sets: byName(sets), chains: byName(chains) };
-    if (next.sets.size + next.chains.size === 0) this.#owners.delete(owner);
-    else this.#owners.set(owner, next);
+    if (provided.sets.length + provided.chains.length === 0) this.#owners.delete(owner);
+    else this.#owners.set(owner, provided);
+    const sets = exchange(objects.sets, before?.sets, provided.sets);
+    const chains = exchange(objects.chains, before?.chains, provided.chains);
     return [
-      ...exchange(objects.sets, before?.sets, next.sets).map((name): ObjectPlace => ({ table, kind: "set", name })),
-      ...exchange(objects.chains, before?.chains, next.chains).map((name): ObjectPlace => ({
-        table,
-        kind: "chain",
-        name,
-      })),
+      ...sets.map((name) => ({ table, kind: "set", name }) as const),
+      ...chains.map((name) => ({ table, kind: "chain", name }) as const),
     ];
   }
 
@@ -143,20 +134,15 @@ export class DesiredObjects {
   }
 }
 
-function byName<T extends { readonly name: string }>(objects: readonly T[]): ReadonlyMap<string, T> {
-  return new Map(objects.map((object) => [object.name, object]));
-}
-
 /** Replaces an owner's objects; those in both lists stay. @returns the names that are added or removed */
 function exchange<T extends { readonly name: string }>(
   objects: Objects<T>,
-  before: ReadonlyMap<string, T> | undefined,
-  next: ReadonlyMap<string, T>,
+  before: readonly T[] = [],
+  next: readonly T[],
 ): readonly string[] {
-  const changed: string[] = [];
-  for (const object of next.values()) {
-    if (before?.has(object.name) !== true && objects.enter(object)) changed.push(object.name);
-  }
-  for (const name of before?.keys() ?? []) if (!next.has(name) && objects.leave(name)) changed.push(name);
-  return changed;
+  const old = new Set(before.map(({ name }) => name));
+  const wanted = new Map(next.map((object) => [object.name, object]));
+  const added = [...wanted.values()].filter((object) => !old.has(object.name) && objects.enter(object));
+  const removed = [...old].filter((name) => !wanted.has(name) && objects.leave(name));
+  return [...added.map(({ name }) => name), ...removed];
 }
