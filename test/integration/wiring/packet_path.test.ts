@@ -82,19 +82,19 @@ for (const bridgeNetfilter of [true, false]) {
     };
 
     for (const family of FAMILIES) {
-      it(`DOCS-04: the node routes packets from pod to pod, IPv${family}`, async () => {
+      it(`DOCS-01: the node routes packets from pod to pod, IPv${family}`, async () => {
         const count = await countsOf(on.victim.addresses[family]);
         assertPath(count, "request", false);
         assertPath(count, "answer", false);
       });
 
-      it(`DOCS-04: packets translated to a pod of the same node are ${bridgeNetfilter ? "bridged" : "routed"}, IPv${family}`, async () => {
+      it(`DOCS-01: packets translated to a pod of the same node are ${bridgeNetfilter ? "bridged" : "routed"}, IPv${family}`, async () => {
         const count = await countsOf(VIRTUAL.other[family]);
         assertPath(count, "request", bridgeNetfilter);
         assertPath(count, "answer", false);
       });
 
-      it(`DOCS-04: packets of a pod translated to itself are ${bridgeNetfilter ? "bridged" : "routed"}, and so are the answers, IPv${family}`, async () => {
+      it(`DOCS-01: packets of a pod translated to itself are ${bridgeNetfilter ? "bridged" : "routed"}, and so are the answers, IPv${family}`, async () => {
         const count = await countsOf(VIRTUAL.self[family]);
         assertPath(count, "request", bridgeNetfilter);
         assertPath(count, "answer", bridgeNetfilter);
