@@ -3,11 +3,13 @@ import { spawnSync } from "node:child_process";
 import {
   accessSync,
   constants,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import os from "node:os";
@@ -138,6 +140,34 @@ describe("pre-commit hooks and the GitHub Action", function () {
     git("commit", "--quiet", "-m", "policy");
     const same = action({ INPUT_COMMAND: "diff", INPUT_BASE: "HEAD", INPUT_FAIL_ON_CHANGE: "true" });
     assert.deepEqual([same.status, same.out], [0, "**No difference in what may be sent.**\n"], same.err);
+  });
+
+  it("CI-04: the action's diff reads all of the base commit: what .gitattributes omits from archives, links out of the path, and paths and first or last manifests of one side only", () => {
+    const at = (name: string): string => path.join(directory, name);
+    const diff = (where: string, pattern: RegExp): void => {
+      const { status, out, err } = action({ INPUT_COMMAND: "diff", INPUT_BASE: "HEAD", INPUT_PATH: where });
+      assert.equal(status, 0, err);
+      assert.match(out, pattern, where);
+    };
+    writeFileSync(at(".gitattributes"), "k8s/policy.yaml export-ignore\n");
+    mkdirSync(at("links"));
+    symlinkSync("../k8s", at("links/all"));
+    symlinkSync("../k8s/pods.yaml", at("links/pods.yaml"));
+    symlinkSync("../k8s/policy.yaml", at("links/policy.yaml"));
+    git("add", ".");
+    git("commit", "--quiet", "-m", "policy");
+    diff("links", /^\*\*No difference/);
+    cpSync(at("k8s"), at("new"), { recursive: true });
+    diff("new", /^\* opens \(new workload\) /m);
+    rmSync(at("new"), { recursive: true });
+    rmSync(at("k8s/policy.yaml"));
+    rmSync(at("links/policy.yaml"));
+    for (const where of [".", "links/all", "links"]) diff(where, /\| opens \| .*`shop\/db` \| `all` \|/);
+    rmSync(at("k8s"), { recursive: true });
+    diff("k8s", /^\* closes \(removed workload\) /m);
+    for (const where of ["missing", "..", directory]) {
+      assert.equal(action({ INPUT_COMMAND: "diff", INPUT_BASE: "HEAD", INPUT_PATH: where }).status, 3, where);
+    }
   });
 
   it("CI-04: a base that is not a commit, or an input that contains shell code, is an error and is not executed", () => {
