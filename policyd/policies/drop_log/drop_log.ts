@@ -1,7 +1,7 @@
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { attempt } from "../../../kernel/error.ts";
 import { parseLoggedPacket } from "../../../kernel/packets/logged_packet.ts";
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import { ControlLoop } from "../../lib/control_loop.ts";
@@ -172,13 +172,11 @@ export class DropLog implements PolicyFollower {
 
 /** Returns undefined also for a message that cannot be read, as if it had been lost. */
 function flowOf(message: ReceivedMessage): LoggedFlow | undefined {
-  try {
-    const packet = parseLoggedPacket(message);
-    return packet === undefined ? undefined : loggedFlow(packet);
-  } catch (error) {
-    if (error instanceof DrawbridgeError) return undefined;
-    throw error;
-  }
+  const packet = attempt(
+    () => parseLoggedPacket(message),
+    () => undefined,
+  );
+  return packet && loggedFlow(packet);
 }
 
 /** Omits the source port: it does not matter to policies, and each attempt has a new one. */

@@ -1,12 +1,6 @@
 import type { IpHeader } from "../../../kernel/packets/ip_header.ts";
 import { viewOf } from "../../../kernel/byte_writer.ts";
 
-/** The packet of a DNS server to a pod: its headers, and all bytes from the IP header on. */
-export interface AnswerPacket {
-  readonly ip: IpHeader;
-  readonly bytes: Uint8Array;
-}
-
 interface Stream {
   /** The sequence number of the next byte. */
   next: number;
@@ -33,8 +27,8 @@ export class AnswerPackets {
   /** By the ends of the connection; the oldest first. */
   readonly #streams = new Map<string, Stream>();
 
-  /** Returns the messages that a packet completes. */
-  messagesIn({ ip, bytes }: AnswerPacket): readonly Uint8Array[] {
+  /** Returns the messages that a packet completes. @param bytes all from the IP header on */
+  messagesIn(ip: IpHeader, bytes: Uint8Array): readonly Uint8Array[] {
     const above = bytes.subarray(ip.upperOffset);
     if (ip.isLaterFragment) return [];
     if (ip.protocol === "udp") {

@@ -1,13 +1,11 @@
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { attempt } from "../../../kernel/error.ts";
 import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
-import { parseIpHeader } from "../../../kernel/packets/ip_header.ts";
 import { parseLoggedPacket } from "../../../kernel/packets/logged_packet.ts";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { RenewedSubscription } from "../../lib/renewed_subscription.ts";
 import type { Logger } from "../../log/logger.ts";
 import { ANSWER_PREFIX } from "../compile/name_rules.ts";
-import type { AnswerPacket } from "./answer_packets.ts";
 import type { AnswerQueue } from "./answer_queue.ts";
 
 export interface AnswerReaderParts {
@@ -27,14 +25,15 @@ const RETRY_MILLISECONDS = 30_000;
 /** Reads answers of DNS to pods of this node, while it is started: those that wait in the queue, or copies of them. */
 export class AnswerReader {
   readonly #parts: AnswerReaderParts;
-  readonly #take: (packets: readonly AnswerPacket[]) => void;
+  readonly #take: (packets: readonly Uint8Array[]) => void;
   #copies: RenewedSubscription | undefined;
   #isStarted = false;
   /** Why answers do not wait. */
   #failure: string | undefined;
   #overruns = 0;
 
-  constructor(parts: AnswerReaderParts, take: (packets: readonly AnswerPacket[]) => void) {
+  /** @param take gets the packets, from their IP headers on */
+  constructor(parts: AnswerReaderParts, take: (packets: readonly Uint8Array[]) => void) {
     this.#parts = parts;
     this.#take = take;
   }
@@ -57,7 +56,7 @@ export class AnswerReader {
         logger.info("DNS answers wait until their addresses are in force", { queue: group });
         this.#stopCopies();
       },
-      onPackets: (packets) => this.#take(packets.flatMap((bytes) => answerPacket(bytes))),
+      onPackets: this.#take,
       onFailure: (error) => {
         this.#report(`the thread of queue ${group} has ended: ${error}`);
         this.#copy(events);
@@ -114,18 +113,11 @@ export class AnswerReader {
   }
 }
 
-function answerPacket(bytes: Uint8Array): readonly AnswerPacket[] {
-  const ip = parseIpHeader(bytes);
-  return ip === undefined ? [] : [{ ip, bytes }];
-}
-
 /** Returns the copy of an answer's packet; none also for a message that cannot be read, as if it had been lost. */
-function copiedPacket(message: ReceivedMessage): readonly AnswerPacket[] {
-  try {
-    const packet = parseLoggedPacket(message);
-    return packet?.prefix === ANSWER_PREFIX ? answerPacket(packet.payload) : [];
-  } catch (error) {
-    if (error instanceof DrawbridgeError) return [];
-    throw error;
-  }
+function copiedPacket(message: ReceivedMessage): readonly Uint8Array[] {
+  const packet = attempt(
+    () => parseLoggedPacket(message),
+    () => undefined,
+  );
+  return packet?.prefix === ANSWER_PREFIX ? [packet.payload] : [];
 }

@@ -6,19 +6,22 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
+import { parseIpHeader } from "../../../kernel/packets/ip_header.ts";
 import { isInDomain } from "../../../objects/domain_name.ts";
+import { namespaceOf } from "../../../objects/namespace_of.ts";
 import { ControlLoop, type NextPass } from "../../lib/control_loop.ts";
 import { RateLimiter } from "../../lib/rate_limiter.ts";
+import type { Fields } from "../../log/logger.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { elementOwner, isContainer, knownElement, MOST_KNOWN, nameSetNamed } from "../compile/name_rules.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
 import type { NamedPod } from "../live/policy_view.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
-import { type AnswerPacket, AnswerPackets } from "./answer_packets.ts";
+import { AnswerPackets } from "./answer_packets.ts";
 import { AnswerReader, type AnswerReaderParts } from "./answer_reader.ts";
 import { type DnsAnswer, parseDnsAnswer } from "./dns_answer.ts";
 import { type ElementPlace, groupsWith, type KnownAddress, KnownAddresses } from "./known_addresses.ts";
-import { learn } from "./addresses_in_answer.ts";
+import { learn, type LearnedAddress } from "./addresses_in_answer.ts";
 import { bySet, replacing } from "./name_set_changes.ts";
 import { knownByPolicy, type KnownName } from "./known_by_policy.ts";
 
@@ -47,14 +50,6 @@ export interface NameCounts {
   readonly dropped: number;
   /** How often the kernel had no room for further answers. */
   readonly overruns: number;
-}
-
-/** An address of a pod, and one that an answer gave it for a name. */
-interface LearnedAddress {
-  readonly own: Address;
-  readonly remote: Address;
-  readonly name: string;
-  readonly milliseconds: number;
 }
 
 const MOST_OF_POD = 4096;
@@ -219,14 +214,15 @@ export class NameLearning implements PolicyFollower {
     return LOOK_PERIOD;
   }
 
-  #take(packets: readonly AnswerPacket[]): void {
+  #take(packets: readonly Uint8Array[]): void {
     // After failures the elements that wait have a bound, too.
     if (this.#known.dirty.size > MOST_KNOWN) return;
     for (const packet of packets) {
-      const pod = this.#pods.get(packet.ip.destination);
-      if (pod === undefined) continue;
-      for (const bytes of this.#packets.messagesIn(packet)) {
-        const answer = parseDnsAnswer(bytes);
+      const ip = parseIpHeader(packet);
+      const pod = ip && this.#pods.get(ip.destination);
+      if (ip === undefined || pod === undefined) continue;
+      for (const message of this.#packets.messagesIn(ip, packet)) {
+        const answer = parseDnsAnswer(message);
         if (answer !== undefined) this.#learn(pod, answer);
       }
     }
@@ -242,19 +238,22 @@ export class NameLearning implements PolicyFollower {
     const { addresses, refused } = learn(answer, (address) => isInside || isOfCluster(address));
     this.#refuse(pod, name, refused);
     if (addresses.length > 0) this.#counts.answers++;
-    const dropped = addresses.flatMap(({ address: remote, milliseconds }) => {
-      const ofFamily = pod.addresses.filter((own) => familyOf(own) === familyOf(remote));
-      return ofFamily.map((own) => this.#learnAddress(pod, keys, { own, remote, name, milliseconds }));
-    });
-    this.#drop(
-      pod,
-      dropped.reduce((sum, count) => sum + count, 0),
-    );
+    let dropped = 0;
+    for (const learned of addresses) {
+      const ofFamily = pod.addresses.filter((own) => familyOf(own) === familyOf(learned.address));
+      for (const own of ofFamily) dropped += this.#learnAddress(pod, own, learned, name, keys);
+    }
+    this.#drop(pod, dropped);
   }
 
   /** @param groups those of the pod that have the name @returns the number of addresses that do not count for it */
-  #learnAddress(pod: NamedPod, groups: ReadonlySet<string>, learned: LearnedAddress): number {
-    const { own, remote, name, milliseconds } = learned;
+  #learnAddress(
+    { container }: NamedPod,
+    own: Address,
+    { address: remote, milliseconds }: LearnedAddress,
+    name: string,
+    groups: ReadonlySet<string>,
+  ): number {
     const now = this.#parts.clock.now();
     const known = this.#known.namesOf(own, remote).get(name) ?? now;
     if (now + milliseconds - known < RENEWAL_MILLISECONDS) {
@@ -262,7 +261,7 @@ export class NameLearning implements PolicyFollower {
       this.#known.learn(own, remote, name, known, []);
       return 0;
     }
-    if (!this.#learner(own, pod.container).rate.take(now, groups.size)) return 1;
+    if (!this.#learner(own, container).rate.take(now, groups.size)) return 1;
     return this.#known.learn(own, remote, name, now + milliseconds, groups).length;
   }
 
@@ -272,24 +271,21 @@ export class NameLearning implements PolicyFollower {
     return learner;
   }
 
-  #refuse({ podKey }: NamedPod, name: string, [address, ...others]: readonly Address[]): void {
+  #refuse(pod: NamedPod, name: string, [address, ...others]: readonly Address[]): void {
     if (address === undefined) return;
     this.#counts.refused += 1 + others.length;
-    this.#parts.logger.warn(
-      "a DNS answer gives an outside name an address of the inside, which does not count for policies",
-      { pod: podKey, name, address: formatAddress(address) },
-      podKey?.split("/")[0],
-    );
+    const message = "a DNS answer gives an outside name an address of the inside, which does not count for policies";
+    this.#warn(pod, message, { name, address: formatAddress(address) });
   }
 
-  #drop({ podKey }: NamedPod, count: number): void {
+  #drop(pod: NamedPod, count: number): void {
     if (count === 0) return;
     this.#counts.dropped += count;
-    this.#parts.logger.warn(
-      "a pod learns too many addresses by names: the oldest or the newest do not count",
-      { pod: podKey },
-      podKey?.split("/")[0],
-    );
+    this.#warn(pod, "a pod learns too many addresses by names: the oldest or the newest do not count");
+  }
+
+  #warn({ podKey: pod }: NamedPod, message: string, fields: Fields = {}): void {
+    this.#parts.logger.warn(message, { pod, ...fields }, pod && namespaceOf(pod));
   }
 
   /** Writes the elements that have changed; after a failure the next attempt does it. */

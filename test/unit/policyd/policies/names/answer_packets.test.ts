@@ -25,7 +25,7 @@ function texts(packets: AnswerPackets, ...all: readonly Uint8Array[]): readonly 
   return all.flatMap((bytes) => {
     const header = parseIpHeader(bytes);
     assert.ok(header !== undefined);
-    return packets.messagesIn({ ip: header, bytes }).map((message) => Buffer.from(message).toString());
+    return packets.messagesIn(header, bytes).map((message) => Buffer.from(message).toString());
   });
 }
 

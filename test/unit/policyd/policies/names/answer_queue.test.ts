@@ -66,7 +66,7 @@ describe("the queue of DNS answers", () => {
     assert.equal(events.sources.length, 1, "until the thread has started");
     listener?.onReady();
     listener?.onPackets([PACKET, new Uint8Array(3)]);
-    assert.deepEqual([taken, events.sources, reader.problems()], [1, [], []]);
+    assert.deepEqual([taken, events.sources, reader.problems()], [2, [], []]);
     listener?.onFailure("out of memory");
     await new Promise(setImmediate);
     assert.equal(events.sources.length, 1);
