@@ -2,14 +2,11 @@ import type { Address } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { type AddressRange, isInRanges, rangeOf, unitedRanges, withoutRanges } from "../../kernel/ip/ranges.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
-import { rangeText } from "../../objects/nodes/joined_networks.ts";
 import type { ObjectChange, Pod } from "../../objects/model.ts";
 import type { NodeJudge, VerdictReader } from "../../objects/nodes/node_judge.ts";
 import type { ObjectConsumer, PodGate } from "../component.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { ownRangeElement } from "./compile/table_elements.ts";
-
-const OWNER = "own pod networks";
 
 export interface OwnNetworksParts {
   /** The ruleset with the table of policies. Its owner starts and stops it. */
@@ -37,7 +34,6 @@ export class OwnNetworks implements ObjectConsumer, PodGate {
   #podCidrs: readonly Cidr[] = [];
   /** Addresses of the Pods that run on this node, by their keys. */
   readonly #pods = new Map<string, readonly Address[]>();
-  #claimed: ReadonlyMap<string, AddressRange> = new Map();
 
   constructor(parts: OwnNetworksParts) {
     this.#parts = parts;
@@ -75,12 +71,7 @@ export class OwnNetworks implements ObjectConsumer, PodGate {
     const { ruleset, podCidrs } = this.#parts;
     const networks = unitedRanges([...podCidrs, ...this.#podCidrs].map(rangeOf));
     const wanted = withoutRanges(networks, this.#formerPods());
-    const next = new Map(wanted.map((range) => [rangeText(range), range]));
-    for (const text of this.#claimed.keys()) if (!next.has(text)) ruleset.claim(`${OWNER} ${text}`, [], "urgent");
-    for (const [text, range] of next) {
-      if (!this.#claimed.has(text)) ruleset.claim(`${OWNER} ${text}`, [ownRangeElement(range)], "urgent");
-    }
-    this.#claimed = next;
+    ruleset.claim("own pod networks", wanted.map(ownRangeElement), "urgent");
   }
 
   #formerPods(): readonly AddressRange[] {

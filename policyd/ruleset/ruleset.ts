@@ -237,7 +237,9 @@ export class Ruleset {
   }
 
   #changed(count: number, haste: Haste): void {
-    if (count > 0) this.#pendingSince ??= this.#options.clock.now();
+    // An urgent claim of what is claimed already does not end `minSyncPeriod` for others.
+    if (count === 0) return;
+    this.#pendingSince ??= this.#options.clock.now();
     // After a failure the time of the retry is set, and a change does not bring it forward.
     if (this.#phase === "read" && !this.#writer.pending.isEmpty) this.#schedule(this.#pace.wait(haste));
   }

@@ -12,8 +12,6 @@ const SERVICES: ReadonlySet<string> = new Set(CLUSTER_DNS.map(({ namespace, serv
 /** Claims the DNS servers whose answers count: those of the configuration, and those of the cluster's DNS. */
 export class DnsServers {
   readonly #ruleset: Pick<Ruleset, "claim">;
-  /** The owners of the claims of the cluster's DNS. */
-  readonly #owners = new Set<string>();
 
   /** @param configured addresses of the servers that answer at the usual port */
   constructor(ruleset: Pick<Ruleset, "claim">, configured: readonly Address[]) {
@@ -27,12 +25,8 @@ export class DnsServers {
   apply(changes: readonly ObjectChange[]): void {
     for (const change of changes) {
       if (change.kind !== "EndpointSlice" && change.kind !== "Service") continue;
-      const owner = `DNS servers of ${change.kind} ${change.key}`;
       const elements = change.type === "set" ? elementsOf(change.object) : [];
-      // An urgent claim is written at once, so one that changes nothing would end minSyncPeriod.
-      if (elements.length === 0 && !this.#owners.delete(owner)) continue;
-      if (elements.length > 0) this.#owners.add(owner);
-      this.#ruleset.claim(owner, elements, "urgent");
+      this.#ruleset.claim(`DNS servers of ${change.kind} ${change.key}`, elements, "urgent");
     }
   }
 }

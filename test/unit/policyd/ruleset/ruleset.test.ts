@@ -67,6 +67,10 @@ describe("policyd/ruleset", () => {
     ruleset.claim("patient", sampleClaims(502, 9));
     clock.pass(0);
     assert.equal(kernel.commits.length, 5, "a claim that is not urgent does not delay it");
+    ruleset.claim("patient", sampleClaims(503, 9));
+    ruleset.claim("urgent", sampleClaims(501, 9), "urgent");
+    clock.pass(0);
+    assert.equal(kernel.commits.length, 5, "an urgent claim of what is claimed already brings nothing forward");
   });
 
   it("a failed batch loses no pending change, and the kernel is read before the retry (DP-11)", () => {
