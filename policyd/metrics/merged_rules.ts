@@ -35,13 +35,13 @@ export interface MergedSet {
 const NOBODY = addressFromValue(4, 0n);
 
 /** Returns the merged rules of the profiles of this node's pods. */
-export function mergedRules(view: Pick<PolicyView, "profileUse" | "peers">, options: PolicyOptions): MergedRules {
+export function mergedRules(view: Pick<PolicyView, "profile" | "peers">, options: PolicyOptions): MergedRules {
   const known = new WeakMap<Profile, readonly MergedSet[]>();
   return {
     *of(names) {
       const found: { readonly profile: Profile; readonly sets: readonly MergedSet[] }[] = [];
       for (const name of names) {
-        const profile = view.profileUse(name.slice(name.indexOf("_") + 1))?.profile;
+        const profile = view.profile(name.slice(name.indexOf("_") + 1));
         if (profile === undefined) continue;
         const sets = known.get(profile) ?? (yield* countingSets(profile, options, view.peers));
         known.set(profile, sets);

@@ -20,13 +20,15 @@ import { openConnectionLimit } from "./connection_limit/open.ts";
 import type { CutsStatus } from "./cuts/cuts.ts";
 import { openCuts } from "./cuts/open.ts";
 import { DropLog, type DropLogCounts, type DropLogParts } from "./drop_log/drop_log.ts";
+import { peerView } from "./live/flow_evaluator.ts";
+import { MemberIndex } from "./live/index/member_index.ts";
 import type { PolicyView } from "./live/policy_view.ts";
 import type { SetTotals } from "./live/sets/member_sets.ts";
 import { openAnswerQueue } from "./names/answer_queue.ts";
 import { DnsServers } from "./names/dns_servers.ts";
 import { type NameCounts, NameLearning } from "./names/name_learning.ts";
 import { inPodNetworks, OwnNetworks } from "./own_networks.ts";
-import { EMPTY_VIEW, policiesOff } from "./policies_off.ts";
+import { policiesOff } from "./policies_off.ts";
 import { PolicyEnforcement } from "./policy_enforcement.ts";
 import { PolicyNotices } from "./status/policy_notices.ts";
 
@@ -52,7 +54,7 @@ export interface OpenedPolicies {
   /** Undefined where flows are not recorded. */
   readonly flowLedger: FlowLedger | undefined;
   /** Empty where no policies are enforced. */
-  readonly view: PolicyView;
+  readonly view: Pick<PolicyView, "profile" | "peers">;
   /** Starts to record packets and flows. Their lines give reasons that only the objects contain. */
   readonly record: (events: KernelNotifications) => void;
   /** Whether the mark of enforced policies is set by this daemon. */
@@ -86,7 +88,7 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
     follower: policiesOff(kernel, logger),
     notices,
     flowLedger: openFlowLedger(configuration, NO_HOLDERS, machine),
-    view: EMPTY_VIEW,
+    view: { profile: () => undefined, peers: peerView(new MemberIndex()) },
     record: () => {},
     isMarked: () => false,
     isWorkedOut: () => true,

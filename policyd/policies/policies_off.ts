@@ -7,21 +7,6 @@ import type { Logger } from "../log/logger.ts";
 import { openingChanges } from "./closing/closing_tables.ts";
 import { POLICY_TABLE } from "./compile/policy_table.ts";
 import { OPENING_TABLE } from "./cuts/startup_rules.ts";
-import { peerView } from "./live/flow_evaluator.ts";
-import { MemberIndex } from "./live/index/member_index.ts";
-import type { PolicyView } from "./live/policy_view.ts";
-
-/** The view of a node without policies. */
-export const EMPTY_VIEW: PolicyView = Object.freeze({
-  profileUse: () => undefined,
-  holderOf: () => undefined,
-  holdersOf: () => [],
-  peers: peerView(new MemberIndex()),
-  nodeLabels: () => ({}),
-  namespaceLabels: () => ({}),
-  namedPods: () => [],
-  policiesOf: () => ({ networkPolicies: [], clusterPolicies: [] }),
-});
 
 /**
  * Takes the place of policies if the configuration enforces none. Before anything else is written it removes the tables

@@ -9,17 +9,10 @@ import type { LivePolicies } from "./live_policies.ts";
 import type { Member } from "./sets/member_claims.ts";
 import type { AddressHolder } from "../../flows/flow_end_names.ts";
 
-/** A profile that applies to pods of this node. */
-export interface ProfileUse {
-  readonly profile: Profile;
-  /** The keys of the pods, sorted. */
-  readonly pods: readonly string[];
-}
-
 /** The objects that the numbers in the rules stand for. Only the first answer takes longer in a larger cluster. */
 export interface PolicyView {
-  /** Goes through all pods of the node. @param key the profile's @returns undefined for a profile that no pod has */
-  profileUse(key: string): ProfileUse | undefined;
+  /** The profile with a key; undefined for one that no pod has. */
+  profile(key: string): Profile | undefined;
   /** The holder of an address as the sets have it, the first by name; undefined outside the cluster. */
   holderOf(address: Address): AddressHolder | undefined;
   /** All holders of an address by name: several only where nothing says which of them has it. */
@@ -50,13 +43,7 @@ export interface NamedPod {
 export function policyView(live: Pick<LivePolicies, "members" | "locals" | "profiles" | "policiesOf">): PolicyView {
   const { members, locals, profiles } = live;
   return {
-    profileUse: (key) => {
-      const active = profiles.get(key);
-      if (active === undefined) return undefined;
-      const users = [...locals.values()].filter(({ claimed }) => claimed?.[active.profile.direction] === active);
-      const pods = users.map(({ podKey }) => podKey).filter((pod) => pod !== undefined);
-      return { profile: active.profile, pods: [...new Set(pods)].sort() };
-    },
+    profile: (key) => profiles.get(key)?.profile,
     holderOf: (address) => members.holdersOf(address)[0],
     holdersOf: (address) => members.holdersOf(address),
     peers: peerView(members),

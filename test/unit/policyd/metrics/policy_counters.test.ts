@@ -198,7 +198,7 @@ describe("policyd/metrics: merged rules", () => {
     for (const namespace of store.namespaces.values()) members.setNamespace(namespace.name, namespace);
     for (const pod of store.pods.values()) members.setPod(pod.key, pod);
     const rules = mergedRules(
-      { peers: peerView(members), profileUse: (key) => (key === profile.key ? { profile, pods: [] } : undefined) },
+      { peers: peerView(members), profile: (key) => (key === profile.key ? profile : undefined) },
       OPTIONS,
     );
     const sets = profileObjects(profile, OPTIONS)

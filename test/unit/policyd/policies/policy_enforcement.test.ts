@@ -205,16 +205,15 @@ describe("policyd/policies: enforcement", () => {
     });
   }
 
-  it("the view knows the pods of a profile and the owner of an address", () => {
+  it("the view knows the profiles in use and the owner of an address", () => {
     const { node } = begun();
     node.change(set(DENY), set(pod("a")), set(pod("b")), set(pod("c", { ip: "10.244.2.7" })));
     for (const record of [B, A]) node.apply({ type: "attached", attachment: record });
     node.settle();
     const view = node.component.view();
     const [chain = ""] = node.provided();
-    const use = view.profileUse(chain.replace("ingress_", ""));
-    assert.deepEqual([use?.pods, use?.profile.isolation?.policies], [["n/a", "n/b"], ["n/deny"]]);
-    assert.equal(view.profileUse("0123456789abcdef"), undefined);
+    assert.deepEqual(view.profile(chain.replace("ingress_", ""))?.isolation?.policies, ["n/deny"]);
+    assert.equal(view.profile("0123456789abcdef"), undefined);
     const names = ["10.244.1.2", "10.244.2.7", "10.9.9.9"].map((text) => {
       const holder = view.holderOf(parseAddress(text));
       return holder?.type === "pod" ? holder.pod.key : holder;
