@@ -274,17 +274,19 @@ export class NameLearning implements PolicyFollower {
   #refuse(pod: NamedPod, name: string, [address, ...others]: readonly Address[]): void {
     if (address === undefined) return;
     this.#counts.refused += 1 + others.length;
-    const message = "a DNS answer gives an outside name an address of the inside, which does not count for policies";
-    this.#warn(pod, message, { name, address: formatAddress(address) });
+    this.#warn("a DNS answer gives an outside name an address of the inside, which does not count for policies", pod, {
+      name,
+      address: formatAddress(address),
+    });
   }
 
   #drop(pod: NamedPod, count: number): void {
     if (count === 0) return;
     this.#counts.dropped += count;
-    this.#warn(pod, "a pod learns too many addresses by names: the oldest or the newest do not count");
+    this.#warn("a pod learns too many addresses by names: the oldest or the newest do not count", pod);
   }
 
-  #warn({ podKey: pod }: NamedPod, message: string, fields: Fields = {}): void {
+  #warn(message: string, { podKey: pod }: NamedPod, fields: Fields = {}): void {
     this.#parts.logger.warn(message, { pod, ...fields }, pod && namespaceOf(pod));
   }
 
