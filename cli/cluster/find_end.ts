@@ -3,6 +3,7 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Pod, Service } from "../../objects/model.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import type { FlowEnd } from "../../objects/semantics/policies/flow.ts";
+import { workloadNameOf } from "../../objects/workload_name.ts";
 import { type Cluster, ownerOf } from "./cluster.ts";
 import type { EndName } from "./end_name.ts";
 import { namesOf, podsNamed } from "./named_pods.ts";
@@ -90,11 +91,19 @@ function findPods(
   if (isWhole) return hostsEnd("pods", name.type === "pod" ? `${name.word}/*` : text, hosts);
   const names = new Set(pods.map((pod) => groupName(pod, "workload")));
   const isPod = name.type === "pod" && first.key === name.key;
+  if (!isPod) expectOver(first, text);
   return hostsEnd(
     isPod ? "pod" : "workload",
     names.size > 1 ? text : isPod ? first.key : groupName(first, "workload"),
     hosts,
   );
+}
+
+/** @throws DrawbridgeError ERR_OBJECT for a workload's finished pod that others will follow, unlike that of a Job */
+function expectOver(pod: Pod, workload: string): void {
+  if (!isFinished(pod) || ["Job", "Pod"].includes(workloadNameOf(pod).kind)) return;
+  const hint = "expected one that runs, or also the file of the workload";
+  throw new DrawbridgeError("ERR_OBJECT", `${workload}: all its pods have ended, and the next are not known; ${hint}`);
 }
 
 function textOf(name: Extract<EndName, { readonly type: "pod" | "pods" | "workload" }>): string {

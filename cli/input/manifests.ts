@@ -1,6 +1,6 @@
 import { contentText } from "../output/text.ts";
 import { nameOf } from "../../objects/gate/gate.ts";
-import type { ClusterObject } from "../../objects/model.ts";
+import type { ClusterObject, Pod } from "../../objects/model.ts";
 import type { FieldPath } from "../../objects/yaml/documents.ts";
 import type { Conversion } from "./admin_policy.ts";
 import type { SkippedFile } from "./files/not_manifest.ts";
@@ -12,6 +12,7 @@ import { membersAt } from "./raw.ts";
 import type { PlacedWayObject } from "./ways/way_object.ts";
 import { excludes, type Reading } from "./reading.ts";
 import { workloadKeyOf } from "../../objects/workload_name.ts";
+import { unshownPods } from "./template_pods.ts";
 import { renamedPod, standInName, withSelector } from "./workload.ts";
 
 /** An object from a file. */
@@ -107,7 +108,7 @@ export function readManifests(
   const written = withoutUselessMirrors(
     found.filter(({ isTemplate }) => !isTemplate).flatMap(({ manifests }) => manifests),
   );
-  const templates = found.filter(({ isTemplate }) => isTemplate).flatMap(({ manifests }) => manifests);
+  const templates = found.filter(({ isTemplate }) => isTemplate).flatMap(({ manifests }) => manifests.filter(isPod));
   const { unique, problems, repeated } = withoutDoubles(withStandInPods(written, templates));
   return {
     manifests: unique,
@@ -182,39 +183,31 @@ function contentOf({ object, source, hostPorts }: Manifest): string {
 }
 
 /**
- * Returns written objects, pods with the selectors of their workloads, and, for workloads without pods among them, pods
- * that stand for their templates.
+ * Returns written objects, pods with the selectors of their workloads, and pods that stand for templates that no written
+ * pod shows.
  */
-function withStandInPods(written: readonly Manifest[], templates: readonly Manifest[]): readonly Manifest[] {
-  const selectors = new Map(
-    templates.flatMap(({ object }) =>
-      object.kind === "Pod" ? [[workloadKey(object), object.controller?.selector]] : [],
-    ),
-  );
+function withStandInPods(written: readonly Manifest[], templates: readonly Manifest<Pod>[]): readonly Manifest[] {
+  const selectors = new Map(templates.map(({ object }) => [workloadKeyOf(object), object.controller?.selector]));
   const found = written.map((manifest) =>
-    manifest.object.kind === "Pod"
-      ? { ...manifest, object: withSelector(manifest.object, selectors.get(workloadKey(manifest.object))) }
+    isPod(manifest)
+      ? { ...manifest, object: withSelector(manifest.object, selectors.get(workloadKeyOf(manifest.object))) }
       : manifest,
   );
-  return [...found, ...withFreeNames(written, withoutPods(templates, written))];
+  const pods = written.filter(isPod).map(({ object }) => object);
+  return [...found, ...withFreeNames(written, unshownPods(templates, pods))];
 }
 
-/** Returns the pods of templates, except those of workloads with written pods. */
-function withoutPods(templates: readonly Manifest[], written: readonly Manifest[]): readonly Manifest[] {
-  const present = new Set(written.map(({ object }) => workloadKey(object)));
-  return templates.filter(({ object }) => !present.has(workloadKey(object)));
-}
-
-function workloadKey(object: ClusterObject): string | undefined {
-  return object.kind === "Pod" ? workloadKeyOf(object) : undefined;
+/** Returns whether an object is a pod. */
+export function isPod(manifest: Manifest): manifest is Manifest<Pod> {
+  return manifest.object.kind === "Pod";
 }
 
 /** Renames pods with a taken name. A StatefulSet's pod has its real name, unless another workload's pod has it. */
-function withFreeNames(written: readonly Manifest[], templates: readonly Manifest[]): readonly Manifest[] {
+function withFreeNames(written: readonly Manifest[], templates: readonly Manifest<Pod>[]): readonly Manifest[] {
   const taken = new Set(written.map(({ object }) => nameOf(object)));
   return templates.map((manifest): Manifest => {
     const { object } = manifest;
-    if (object.kind !== "Pod" || object.controller === undefined || !taken.has(nameOf(object))) return manifest;
+    if (object.controller === undefined || !taken.has(nameOf(object))) return manifest;
     const { kind, name } = object.controller;
     const ordinal = Number(object.name.slice(name.length + 1));
     return { ...manifest, object: renamedPod(object, standInName(name, kind, ordinal)) };

@@ -2,7 +2,7 @@ import { contentText } from "../../output/text.ts";
 import { nameOf } from "../../../objects/gate/gate.ts";
 import type { Node, Pod } from "../../../objects/model.ts";
 import { frozenLabels } from "../../../objects/name.ts";
-import type { Manifest, Manifests } from "../../input/manifests.ts";
+import { isPod, type Manifest, type Manifests } from "../../input/manifests.ts";
 import { wantedEndpoints, wantedProblem } from "../../input/service_source.ts";
 import { type PlacedWayObject, wayObjectName } from "../../input/ways/way_object.ts";
 import { CONTROLLER_LABELS } from "../../input/workload.ts";
@@ -132,10 +132,6 @@ function selectorText({ object, source }: Placed): string {
   if (object.kind !== "Service" || wantedProblem(source) !== undefined) return "";
   const labels = Object.entries(wantedEndpoints(source).selector ?? {}).map(([key, value]) => `${key}=${value}`);
   return labels.sort().join();
-}
-
-function isPod(manifest: Manifest): manifest is Manifest<Pod> {
-  return manifest.object.kind === "Pod";
 }
 
 /** Returns whether a pod stands for a template: it has no node and no address. */

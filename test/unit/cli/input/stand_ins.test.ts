@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readManifests } from "../../../../cli/input/manifests.ts";
 import { memoryFiles } from "../../../support/cli/cli.ts";
-import { manifest, named, ownedBy } from "../../../support/cli/objects.ts";
+import { manifest, named, ownedBy, pod } from "../../../support/cli/objects.ts";
 
 const workload = (kind: string, name: string, fields = ""): string => {
   const template = `template: { metadata: { labels: { app: ${name} } }, spec: {} }`;
@@ -43,7 +43,7 @@ describe("stand-in pods of templates", () => {
     const bare = manifest("Pod", named("a/log-0"));
     assert.deepEqual(podsOf(workload("StatefulSet", "log"), bare), ["a/log-0", "a/log_statefulset_0", "a/log-1"]);
     assert.deepEqual(podsOf(workload("StatefulSet", "log", "ordinals: { start: 5 }, ")), ["a/log-5", "a/log-6"]);
-    const owned = manifest("Pod", named("a/log-0", ownedBy("StatefulSet", "log")));
+    const owned = pod("a/log-0", "", { app: "log", metadata: ownedBy("StatefulSet", "log") });
     assert.deepEqual(podsOf(owned, workload("StatefulSet", "log")), ["a/log-0"]);
     assert.deepEqual(
       podsOf(owned, workload("Deployment", "log")),
@@ -67,6 +67,31 @@ describe("stand-in pods of templates", () => {
       ["CronJob", "", 1],
     ] as const) {
       assert.equal(podsOf(workload(kind, "w", fields)).length, count, `${kind} ${fields}`);
+    }
+  });
+
+  it("READ-20: a written pod takes the place of its workload's stand-ins only with all that the template says, and before it has ended", () => {
+    const ports = "{ name: http, containerPort: 80 }";
+    const web = (kind: string): string => {
+      const template = `template: { metadata: { labels: { app: w, pod-template-hash: h } }, spec: { containers: [{ name: c, ports: [${ports}] }] } }`;
+      const spec = kind === "CronJob" ? `jobTemplate: { spec: { ${template} } }` : `replicas: 1, ${template}`;
+      return manifest(kind, named("a/w"), `spec: { ${spec} }`);
+    };
+    const written = (kind: string, more = {}): string =>
+      pod("a/p", "", { app: "w", ports, metadata: ownedBy(kind, "w"), ...more });
+    const ended = (text: string): string => text.replace("phase: Running", "phase: Succeeded");
+    for (const [kind, text, isShown] of [
+      ["Deployment", written("Deployment", { labels: "added: by-a-webhook" }), true],
+      ["Deployment", written("Deployment", { app: "other" }), false],
+      ["Deployment", written("Deployment", { ports: ports.replace("80", "81") }), false],
+      ["Deployment", written("Deployment", { spec: "hostNetwork: true" }), false],
+      ["Deployment", ended(written("Deployment")), false],
+      ["CronJob", ended(written("CronJob")), false],
+      ["CronJob", written("CronJob"), true],
+      ["Job", ended(written("Job")), true],
+      ["Job", ended(written("Job", { app: "other" })), false],
+    ] as const) {
+      assert.equal(podsOf(web(kind), text).length, isShown ? 1 : 2, text);
     }
   });
 });

@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
-import { clusterPolicy, manifest, named, networkPolicy, pod, service } from "../../../../support/cli/objects.ts";
+import {
+  clusterPolicy,
+  manifest,
+  named,
+  networkPolicy,
+  ownedBy,
+  pod,
+  service,
+} from "../../../../support/cli/objects.ts";
 import { processIo } from "../../../../../cli/process_io.ts";
 import { readXml } from "../../../../support/xml.ts";
 
@@ -72,6 +80,20 @@ describe("policy test", () => {
     );
     assert.equal(code, 3);
     assert.match(out, /^\?{4} shop\/wbe to shop\/db 80: .*did you mean shop\/web or/m);
+    assert.match(out, /^2 expectations: 1 holds, 0 fail, 1 cannot be judged$/m);
+  });
+
+  it("PTEST-01: an expectation about a workload whose pods have all ended cannot be evaluated, except about a Job", async () => {
+    const ended = (name: string, kind: string, owner: string): string =>
+      pod(`shop/${name}`, "10.1.0.9", { metadata: ownedBy(kind, owner) }).replace("phase: Running", "phase: Succeeded");
+    const files = memoryFiles({
+      "a.yaml": OBJECTS + ended("night", "Job", "backup-29388888") + ended("once", "Job", "move"),
+      "e.yaml":
+        head + entry("shop/cronjob/backup", "shop/db", "80", "denied") + entry("shop/move", "shop/db", "80", "denied"),
+    });
+    const { code, out } = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
+    assert.equal(code, 3);
+    assert.match(out, /^\?{4} shop\/cronjob\/backup to .*: all its pods have ended, and the next are not known/m);
     assert.match(out, /^2 expectations: 1 holds, 0 fail, 1 cannot be judged$/m);
   });
 
