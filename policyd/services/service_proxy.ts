@@ -152,10 +152,10 @@ export class ServiceProxy implements ObjectConsumer {
   #decide(services: readonly (readonly [string, Service | undefined])[], context: CompileContext): void {
     const { yielded, clock } = this.#parts;
     yielded?.decide(services, context, (key, id) => this.#holders.claims(key, id));
-    if (yielded === undefined || yielded.undecided.length === 0) return;
+    if (yielded === undefined || yielded.undecided.size === 0) return;
     this.#retry ??= clock.after(RETRY_MILLISECONDS, () => {
       this.#retry = undefined;
-      const again = yielded.undecided.flatMap((key) => this.#index.service(key) ?? []);
+      const again = [...yielded.undecided].flatMap((key) => this.#index.service(key) ?? []);
       this.apply(again.map((object) => ({ type: "set", kind: "Service", key: object.key, object })));
     });
   }

@@ -59,6 +59,8 @@ export class YieldedFrontends {
   readonly #parts: YieldedParts;
   /** The owners of frontends, by the Service that does not get them. */
   readonly #owners = new Map<string, ReadonlyMap<FrontendId, string>>();
+  /** Kept beside, since every change of any Service asks for them. */
+  readonly #undecided = new Set<string>();
   /** Undefined until it is needed. */
   #inForce: ReadonlySet<FrontendId> | undefined;
 
@@ -67,8 +69,8 @@ export class YieldedFrontends {
   }
 
   /** The Services that do not get new frontends before it is known who has the ports. */
-  get undecided(): readonly string[] {
-    return [...this.#owners].flatMap(([key, owners]) => ([...owners.values()].includes(UNKNOWN) ? key : []));
+  get undecided(): ReadonlySet<string> {
+    return this.#undecided;
   }
 
   /**
@@ -88,6 +90,7 @@ export class YieldedFrontends {
     for (const [key, service] of services) {
       const before = this.#owners.get(key);
       this.#owners.delete(key);
+      this.#undecided.delete(key);
       if (service === undefined || service.externalIps.length === 0) continue;
       const owners = new Map<FrontendId, string>();
       for (const { frontend, protocol, family } of everyClaim(service, context)) {
@@ -99,6 +102,7 @@ export class YieldedFrontends {
         if (owner !== undefined && !(this.#inForce ??= this.#parts.inForce()).has(id)) owners.set(id, owner);
       }
       if (owners.size > 0) this.#owners.set(key, owners);
+      if ([...owners.values()].includes(UNKNOWN)) this.#undecided.add(key);
     }
   }
 
