@@ -29,8 +29,8 @@ export interface StandInName {
 
 export const NO_STAND_INS: StandIns = Object.freeze({ objects: [], names: new Map(), isComplete: true });
 
-/** Begins the name of a namespace that no file has. */
-export const NEW_NAMESPACE = "drawbridge-new-namespace-";
+/** Begins the name of a namespace that no file has. As in all names of stand-ins, `_` is in no name of an object. */
+export const NEW_NAMESPACE = "drawbridge_new-namespace-";
 const MOST_IN_NAMESPACE = 1000;
 const MOST = 2000;
 const MOST_WHOLE = 20_000;
@@ -152,7 +152,7 @@ class Made {
       const words = labelsText(labels);
       const text = `new pod in ${place}${words === "" ? "" : ` with ${words}`}${form.text}`;
       for (const _ of TWO) {
-        const name = `drawbridge-new-pod-${this.#objects.length}`;
+        const name = `drawbridge_new-pod-${this.#objects.length}`;
         const pod: Pod = { ...newPod(namespace, name, labels), ports: form.ports, addresses: this.#addresses };
         this.#addresses = this.#new.after(this.#addresses);
         this.#objects.push(pod);
@@ -171,7 +171,7 @@ class Made {
   nodes(classes: readonly Labels[] | undefined): void {
     for (const labels of this.some(classes)) {
       const words = labelsText(labels);
-      const node = newNode(`drawbridge-new-node-${this.#objects.length}`, labels);
+      const node = newNode(`drawbridge_new-node-${this.#objects.length}`, labels);
       this.#objects.push(node);
       const text = `new node${words === "" ? "" : ` with ${words}`}`;
       this.#names.set(node.name, { text, namespace: "", isInFiles: false, isMinor: false, labels });
