@@ -6,7 +6,7 @@ import { linkLocalAddress, type MacAddress } from "../../kernel/ip/mac.ts";
 import { problemLine } from "../problems/problem.ts";
 import { each, type Slices } from "../lib/sliced_work.ts";
 import type { KernelState, NodeLink, Tunnel } from "./route_kernel/kernel_state.ts";
-import { PODS_TABLE, RULE_PRIORITY } from "./own_routes.ts";
+import { isOurs, PODS_TABLE, RULE_PRIORITY } from "./own_routes.ts";
 import { TUNNEL, tunnelOverhead } from "./tunnel.ts";
 import { addressConflicts, obstacleProblems, ownObstacles } from "./obstacles.ts";
 import { type DesiredNeighbour, type DesiredRoute, hasFamily, ownOrTaken, PeerRoutes } from "./peer_routes.ts";
@@ -55,11 +55,12 @@ export function* desiredRoutes(
   state: KernelState,
 ): Slices<Desired | { readonly unknown: string }> {
   const own = judged && withoutPrivate(judged, others, state);
-  if (own === undefined && others.length > 0) return { unknown: "no Node object has this node's name" };
+  const hasPeers = arePeersKnown(others, state);
+  if (own === undefined && hasPeers) return { unknown: "no Node object has this node's name" };
   const unused = (judged?.addresses ?? []).filter((address) => own?.addresses.includes(address) === false);
   const surroundings = surroundingsOf(own, options, state);
   const [primary] = own?.addresses ?? [];
-  if (primary !== undefined && surroundings.underlay === undefined && others.length > 0) {
+  if (primary !== undefined && surroundings.underlay === undefined && hasPeers) {
     const why = lackOf(primary, state) ?? "is on no interface that is up";
     return { unknown: `InternalIP ${formatAddress(primary)} of this node ${why}` };
   }
@@ -93,6 +94,11 @@ export function* desiredRoutes(
     onLink,
     problems,
   };
+}
+
+/** Whether there are other nodes, or routes of ours to some; those to Services have no gateway. */
+function arePeersKnown(others: ClusterNodes["others"], { routes }: KernelState): boolean {
+  return others.length > 0 || routes.some((route) => isOurs(route) && route.gateway !== undefined);
 }
 
 /**

@@ -32,6 +32,8 @@ export class MasqueradeNetworks implements ObjectConsumer {
   readonly #parts: MasqueradeNetworksParts;
   readonly #readVerdict: VerdictReader;
   readonly #kept = new JoinedNetworks();
+  /** The Nodes that have changed since the last claim. */
+  readonly #changed = new Set<string>();
 
   constructor(parts: MasqueradeNetworksParts) {
     this.#parts = parts;
@@ -43,12 +45,15 @@ export class MasqueradeNetworks implements ObjectConsumer {
 
   apply(): void {
     const { judge } = this.#parts;
-    const names = this.#readVerdict();
-    for (const name of names) {
+    for (const name of this.#readVerdict()) this.#changed.add(name);
+    // Without any Node the cluster's networks are unknown, and stay as they were.
+    if (this.#changed.size === 0 || judge.judged.nodes.size === 0) return;
+    for (const name of this.#changed) {
       const { podCidrs = [], addresses = [] } = judge.judged.nodes.get(name) ?? {};
       this.#kept.set(`node ${name}`, [...podCidrs, ...addresses.map((address) => hostCidr(address))]);
     }
-    if (names.size > 0) this.#claim();
+    this.#changed.clear();
+    this.#claim();
   }
 
   /**

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
+import { ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
 import { judgeNodes } from "../../../../objects/nodes/judged_nodes.ts";
 import { problemsIn } from "../../../../objects/nodes/node_verdict.ts";
 import type { Node } from "../../../../objects/model.ts";
@@ -224,6 +225,19 @@ describe("policyd/routes/desired", () => {
     assert.deepEqual(tried({ nodes: [NEAR] }), { unknown: "no Node object has this node's name" });
     assert.ok("routes" in tried({ nodes: [] }), "without other Nodes there is nothing to wait for");
   });
+
+  for (const [title, gateway, isKnown] of [
+    ["to another node's pods", "192.0.2.2", false],
+    ["to Services", undefined, true],
+  ] as const) {
+    it(`POD-21: with a route of ours ${title} and no Node, routes are ${isKnown ? "known" : "unknown"}`, () => {
+      const route = { ...foreignRoute("10.244.2.0/24", UPLINK, gateway), protocol: ROUTE_PROTOCOL, priority: 107 };
+      const state = machine({ routes: [...machine().routes, route] });
+      assert.equal("routes" in tried({ nodes: [], state }), isKnown);
+      const away = { ...state, addresses: state.addresses.slice(1) };
+      assert.equal("routes" in tried({ nodes: [OWN], state: away }), isKnown, "the own address is on no interface");
+    });
+  }
 
   it("D1: another program's route to a pod CIDR is reported unless it leads to the same node", () => {
     const other = foreignRoute("10.244.2.0/24", UPLINK, "192.0.2.77");

@@ -45,6 +45,15 @@ describe("policyd/node: networks towards which pods keep their address", () => {
     assert.notDeepEqual(keptIn(4), before, "a valid Node changes the networks");
   });
 
+  it("POD-19: pods keep leaving with the node's address while no Node is known, and a Node that stays away is forgotten", () => {
+    apply(OWN, node("b", ["192.0.2.2"], ["10.244.2.0/24"]));
+    const before = keptIn(4);
+    objects.apply(["a", "b"].map((key) => ({ type: "delete", kind: "Node", key })));
+    assert.deepEqual(keptIn(4), before);
+    apply(OWN);
+    assert.notDeepEqual(keptIn(4), before);
+  });
+
   it("POD-19: of a pod's networks only the cluster's leave with the node's address", () => {
     const leaving = (network: string, addresses: readonly string[]): readonly string[] =>
       component
