@@ -1,6 +1,8 @@
 import type { PortRange } from "../../../kernel/ip/port_range.ts";
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
+import type { AttachmentName } from "../../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
+import { attachmentKey } from "../../attachments/registry.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { ControlLoop } from "../../lib/control_loop.ts";
 import type { ObjectConsumer, PodGate } from "../../component.ts";
@@ -25,7 +27,7 @@ import { podShareElement, shareChain, shareElement } from "./share_rules.ts";
 /** The fields of an attachment that decide its share. */
 export type SharingAttachment = Pick<
   AttachmentRecord,
-  "containerId" | "ifname" | "addresses" | "portMappings" | "ipMasq"
+  "network" | "containerId" | "ifname" | "addresses" | "portMappings" | "ipMasq"
 >;
 
 export interface PortShareParts {
@@ -102,9 +104,9 @@ export class PortShares implements ObjectConsumer, PodGate {
   }
 
   /** Releases the share of a pod when its last attachment goes. */
-  async unregister({ containerId, ifname }: Pick<AttachmentRecord, "containerId" | "ifname">): Promise<void> {
-    const own = this.#attachmentsOf(containerId);
-    if (own.every((other) => other.ifname === ifname)) this.#forget(containerId);
+  async unregister(name: AttachmentName): Promise<void> {
+    const own = this.#attachmentsOf(name.containerId);
+    if (own.every((other) => attachmentKey(other) === attachmentKey(name))) this.#forget(name.containerId);
   }
 
   problems(): readonly string[] {

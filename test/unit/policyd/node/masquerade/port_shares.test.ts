@@ -53,6 +53,7 @@ function setUp() {
   };
   const attach = (number: number, ...hostPorts: readonly number[]): void => {
     const attachment: SharingAttachment = {
+      network: "drawbridge",
       containerId: `c${number}`,
       ifname: "eth0",
       addresses: [`10.244.1.${number}`, `fd00:244:1::${number.toString(16)}`].map((text) => ({
@@ -125,6 +126,16 @@ describe("policyd/node: shares of ports", () => {
       assert.equal(after.get(key), before.get(key));
     }
     assert.equal(after.get(textOf([parseAddress("10.244.1.9")])), before.get(textOf([parseAddress("10.244.1.2")])));
+  });
+
+  it("POD-25: a pod's share stays after a DEL of the same interface of another network, and goes with its own", async () => {
+    const { own, attach, shares } = setUp();
+    attach(1);
+    const names = { containerId: "c1", ifname: "eth0" };
+    await own.unregister({ network: "another", ...names });
+    assert.equal(shares().size, 2);
+    await own.unregister({ network: "drawbridge", ...names });
+    assert.equal(shares().size, 0);
   });
 
   it("GUARD-12 NODE-09: ports of Services at the node's addresses leave all shares within five seconds, and all of them before the first batch", () => {
