@@ -232,11 +232,11 @@ export class PortShares implements ObjectConsumer, PodGate {
     if (this.#numbers.delete(containerId)) this.#parts.ruleset.claim(`ports of ${containerId}`, [], "urgent");
   }
 
+  /** Returns the first of the least used numbers. */
   #freeNumber(): number {
-    const taken = new Set(this.#numbers.values());
-    let number = 0;
-    while (taken.has(number)) number++;
-    return number < MOST_SHARES ? number : number % MOST_SHARES;
+    const uses = Array.from({ length: MOST_SHARES }, () => 0);
+    for (const number of this.#numbers.values()) uses[number] = (uses[number] ?? 0) + 1;
+    return uses.indexOf(Math.min(...uses));
   }
 }
 

@@ -56,7 +56,7 @@ function setUp() {
       network: "drawbridge",
       containerId: `c${number}`,
       ifname: "eth0",
-      addresses: [`10.244.1.${number}`, `fd00:244:1::${number.toString(16)}`].map((text) => ({
+      addresses: [`10.244.${1 + (number >> 8)}.${number & 255}`, `fd00:244:1::${number.toString(16)}`].map((text) => ({
         address: parseAddress(text),
         prefixLength: text.includes(":") ? 128 : 32,
       })),
@@ -126,6 +126,17 @@ describe("policyd/node: shares of ports", () => {
       assert.equal(after.get(key), before.get(key));
     }
     assert.equal(after.get(textOf([parseAddress("10.244.1.9")])), before.get(textOf([parseAddress("10.244.1.2")])));
+  });
+
+  it("POD-25: of 600 pods no more than two have one share, also after some have been replaced", () => {
+    const { attach, shares, present } = setUp();
+    for (let number = 1; number <= 600; number++) attach(number);
+    for (let number = 1; number <= 100; number++) present.delete(`c${number}`);
+    for (let number = 601; number <= 700; number++) attach(number);
+    const uses = Map.groupBy(shares().values(), String);
+    assert.equal(uses.size, 512);
+    // Each pod has an address of either family.
+    assert.equal(Math.max(...[...uses.values()].map((addresses) => addresses.length)), 4);
   });
 
   it("POD-25: a pod's share stays after a DEL of the same interface of another network, and goes with its own", async () => {
