@@ -17,7 +17,7 @@ import {
   type Selection,
   selectionsOf,
 } from "./policy_parts.ts";
-import { isBlock, seenChanges } from "./seen_changes.ts";
+import { isBlock, policiesOfChanges } from "./seen_changes.ts";
 
 const MOST_NAMESPACES = 200;
 const FIRST_PORT = 60_001;
@@ -83,9 +83,9 @@ export class PolicyChange {
     this.#isClusterWide = this.#changed.some(({ kind }) => kind === "ClusterNetworkPolicy");
     const same = [...all].filter(([text]) => isIn(text, old) && isIn(text, young)).map(([, policy]) => policy);
     const labels = new Map(this.#labels.flatMap((side) => [...side]));
-    const { seeing, beside } = seenChanges(same, [before, after], labels);
-    this.#ofChangedPods = new Set([...seeing, ...beside]);
-    const decisive = [...this.#changed, ...seeing];
+    const ofChanges = policiesOfChanges(same, [before, after], labels);
+    this.#ofChangedPods = new Set(ofChanges);
+    const decisive = [...this.#changed, ...ofChanges];
     const isForCluster = decisive.some(({ kind }) => kind === "ClusterNetworkPolicy");
     const types = decisive.flatMap((one) => ("policyTypes" in one ? one.policyTypes : []));
     const others = types.map((type): PolicyType => (type === "Ingress" ? "Egress" : "Ingress"));
