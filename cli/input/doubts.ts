@@ -1,10 +1,11 @@
 import { DIRECTIONS } from "../../objects/semantics/policies/flow.ts";
-import type { ClusterNetworkPolicy, Labels, NamespacedPods, NetworkPolicy, Pod } from "../../objects/model.ts";
-import { selects } from "../../objects/semantics/policies/selector.ts";
+import type { ClusterNetworkPolicy, ClusterObject } from "../../objects/model.ts";
+import { IdentityTable } from "../../objects/semantics/policies/identity.ts";
+import { type Members, PeerSelection } from "../../objects/semantics/policies/peer_selection.ts";
+import { storeOf } from "../cluster/policy_objects.ts";
 import type { Manifest } from "./manifests.ts";
 import { locationText } from "./place.ts";
 import { shortList } from "../../objects/printable.ts";
-import { nameLabel } from "../../objects/name.ts";
 
 /** The most names in a line. */
 const MOST_NAMED = 5;
@@ -30,41 +31,56 @@ export function doubtsOf(
 ): readonly string[] {
   const empty = emptiness(manifests);
   if (empty.length > 0) return empty;
-  const cluster = new SelectedPods(manifests);
-  return [
-    ...selectingNothing(
-      manifests.filter((one) => !reported.has(one)),
-      cluster,
-    ),
-    ...contradictions(manifests, cluster),
-  ];
+  const selected = selections(manifests.map(({ object }) => object));
+  const nameOf = ({ object: { key }, file, line }: Manifest): string => `${key} (${locationText(file, line)})`;
+  const idle = manifests.filter((one) => selected.get(one.object)?.includes(1) === false && !reported.has(one));
+  const ranked = manifests.flatMap((one): readonly Ranked[] => {
+    const [policy, subject] = [one.object, selected.get(one.object)];
+    return policy.kind === "ClusterNetworkPolicy" && subject !== undefined
+      ? [{ policy, subject, name: nameOf(one) }]
+      : [];
+  });
+  return [...selectingNothing(idle.map((one) => `${one.object.kind} ${nameOf(one)}`)), ...contradictions(ranked)];
 }
 
-function selectingNothing(manifests: readonly Manifest[], cluster: SelectedPods): readonly string[] {
-  const names = manifests.flatMap(({ object, file, line }) => {
-    const isPolicy = object.kind === "NetworkPolicy" || object.kind === "ClusterNetworkPolicy";
-    return isPolicy && !cluster.hasAny(object) ? [`${object.kind} ${object.key} (${locationText(file, line)})`] : [];
-  });
+/** Returns the pods that each policy selects, whether it does anything to them or not. */
+function selections(objects: readonly ClusterObject[]): ReadonlyMap<ClusterObject, Members> {
+  const { namespaces, nodes, pods, ...policies } = storeOf(objects);
+  const ofNamespaces = [...policies.networkPolicies.values()];
+  const ofCluster = [...policies.clusterNetworkPolicies.values()];
+  const table = new IdentityTable(namespaces, [...ofNamespaces, ...ofCluster]);
+  for (const pod of pods.values()) table.numberOf(pod);
+  const selection = new PeerSelection(table.all(), nodes);
+  return new Map<ClusterObject, Members>([
+    ...ofNamespaces.map(
+      (one) => [one, selection.pods({ ...one, namespaceSelector: undefined }, one.namespace)] as const,
+    ),
+    ...ofCluster.map((one) => [one, selection.pods(one.subject, "")] as const),
+  ]);
+}
+
+/** A policy with a rank among others, and the pods that it selects. */
+interface Ranked {
+  readonly policy: ClusterNetworkPolicy;
+  readonly subject: Members;
+  readonly name: string;
+}
+
+function selectingNothing(names: readonly string[]): readonly string[] {
   if (names.length === 0) return [];
   const verb = names.length === 1 ? "selects" : "select";
   return [`${shortList(names, MOST_NAMED)} ${verb} none of the pods that were read`];
 }
 
 /** Returns, for each policy, the first earlier one with the same rank that contradicts it for a common pod. */
-function contradictions(manifests: readonly Manifest[], cluster: SelectedPods): readonly string[] {
-  const policies = manifests.flatMap(({ object, file, line }) =>
-    object.kind === "ClusterNetworkPolicy" ? [{ policy: object, place: locationText(file, line) }] : [],
-  );
+function contradictions(policies: readonly Ranked[]): readonly string[] {
   const ties = Map.groupBy(policies, ({ policy: { tier, priority } }) => `tier ${tier} and priority ${priority}`);
   return [...ties].flatMap(([rank, tied]) =>
     tied.flatMap((one, i) => {
-      const other = tied
-        .slice(0, i)
-        .find(({ policy }) => differ(policy, one.policy) && meet(policy, one.policy, cluster));
+      const other = tied.slice(0, i).find((earlier) => differ(earlier.policy, one.policy) && meet(earlier, one));
       if (other === undefined) return [];
-      const names = [other, one].map(({ policy, place }) => `${policy.key} (${place})`).join(" and ");
       return [
-        `ClusterNetworkPolicies ${names} have ${rank}, contradict each other and are for the same pods: which one counts is undefined`,
+        `ClusterNetworkPolicies ${other.name} and ${one.name} have ${rank}, contradict each other and are for the same pods: which one counts is undefined`,
       ];
     }),
   );
@@ -77,46 +93,7 @@ function differ(a: ClusterNetworkPolicy, b: ClusterNetworkPolicy): boolean {
   );
 }
 
-function meet(a: ClusterNetworkPolicy, b: ClusterNetworkPolicy, cluster: SelectedPods): boolean {
-  const own = new Set(cluster.of(a));
-  for (const pod of cluster.of(b)) if (own.has(pod)) return true;
-  return false;
-}
-
-/** The pods of some objects, indexed for the selectors of policies. */
-class SelectedPods {
-  readonly #namespaces: ReadonlyMap<string, Labels>;
-  readonly #pods: ReadonlyMap<string, readonly Pod[]>;
-
-  constructor(manifests: readonly Manifest[]) {
-    const objects = manifests.map(({ object }) => object);
-    const namespaces = objects.flatMap((one) => (one.kind === "Namespace" ? [[one.name, one.labels] as const] : []));
-    this.#namespaces = new Map(namespaces);
-    const pods = objects.flatMap((object) => (object.kind === "Pod" ? [object] : []));
-    this.#pods = Map.groupBy(pods, ({ namespace }) => namespace);
-  }
-
-  /** Yields the pods that a policy selects. */
-  *of(policy: NetworkPolicy | ClusterNetworkPolicy): Generator<Pod> {
-    if (policy.kind === "ClusterNetworkPolicy") yield* this.#subjects(policy.subject);
-    else for (const pod of this.#own(policy.namespace)) if (selects(policy.podSelector, pod.labels)) yield pod;
-  }
-
-  hasAny(policy: NetworkPolicy | ClusterNetworkPolicy): boolean {
-    return this.of(policy).next().done !== true;
-  }
-
-  *#subjects({ namespaceSelector, podSelector }: NamespacedPods): Generator<Pod> {
-    for (const namespace of this.#pods.keys()) {
-      const labels = this.#namespaces.get(namespace) ?? nameLabel(namespace);
-      if (namespaceSelector !== undefined && !selects(namespaceSelector, labels)) continue;
-      for (const pod of this.#own(namespace)) {
-        if (podSelector === undefined || selects(podSelector, pod.labels)) yield pod;
-      }
-    }
-  }
-
-  #own(namespace: string): readonly Pod[] {
-    return this.#pods.get(namespace) ?? [];
-  }
+/** Returns whether the policies select a common pod. */
+function meet({ subject }: Ranked, other: Ranked): boolean {
+  return subject.some((isIn, number) => isIn === 1 && other.subject[number] === 1);
 }
