@@ -2,7 +2,6 @@ import { contentText } from "../output/text.ts";
 import { nameOf } from "../../objects/gate/gate.ts";
 import type { ClusterObject, Pod } from "../../objects/model.ts";
 import type { FieldPath } from "../../objects/yaml/documents.ts";
-import type { Conversion } from "./admin_policy.ts";
 import type { SkippedFile } from "./files/not_manifest.ts";
 import { readFileObjects } from "./files/read_file.ts";
 import type { HostPort } from "./host_ports.ts";
@@ -43,14 +42,6 @@ export interface ManifestProblem {
   readonly replacement?: string;
 }
 
-/** An AdminNetworkPolicy or BaselineAdminNetworkPolicy, replaced by ClusterNetworkPolicy; it is a problem, too. */
-export interface ForeignPolicy {
-  readonly source: unknown;
-  readonly conversion: Conversion;
-  readonly file: string;
-  readonly line: number;
-}
-
 /** The counts for the line that says what was read. */
 export interface ReadingReport {
   /** Files with manifests. */
@@ -74,7 +65,6 @@ export interface Manifests {
   readonly remarks: readonly ManifestProblem[];
   /** Objects, or parts of them, that cannot be read but on which no answer depends. */
   readonly omitted: readonly ManifestProblem[];
-  readonly foreignPolicies: readonly ForeignPolicy[];
   /** Ingresses, routes and the objects that belong to them; only where they were asked for. */
   readonly wayObjects: readonly PlacedWayObject[];
   readonly reading: ReadingReport;
@@ -119,9 +109,6 @@ export function readManifests(
       ...repeated,
       ...taken.flatMap((one) => (one.type === "unsupported" || one.type === "no way in" ? [one.omitted] : [])),
     ],
-    foreignPolicies: taken.flatMap((one) =>
-      one.type === "problems" && one.foreign !== undefined ? [one.foreign] : [],
-    ),
     wayObjects: taken.flatMap((one) => (one.type === "way in" ? [one.placed] : [])),
     reading: {
       files: all.filter(({ skipped }) => skipped === undefined).map(({ file }) => file),

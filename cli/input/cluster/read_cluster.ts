@@ -57,7 +57,6 @@ export async function readCluster(
     problems: taken.flatMap(({ problems }) => problems ?? []),
     remarks: taken.flatMap(({ remarks }) => remarks ?? []),
     omitted: taken.flatMap(({ omitted }) => omitted ?? []),
-    foreignPolicies: [],
     wayObjects: taken.flatMap(({ wayObject }) => wayObject ?? []),
     reading: {
       files: [CLUSTER],

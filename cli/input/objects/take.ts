@@ -3,7 +3,7 @@ import type { ClusterObject } from "../../../objects/model.ts";
 import type { FieldPath, LocatedObject } from "../../../objects/yaml/documents.ts";
 import { asClusterNetworkPolicies } from "../admin_policy.ts";
 import { hostPortProblems, hostPortsOf } from "../host_ports.ts";
-import type { ForeignPolicy, Manifest, ManifestProblem } from "../manifests.ts";
+import type { Manifest, ManifestProblem } from "../manifests.ts";
 import { at as valueAt, textAt } from "../raw.ts";
 import type { Reading } from "../reading.ts";
 import { portProblems, wantedProblem } from "../service_source.ts";
@@ -38,7 +38,7 @@ export type Taken =
       readonly isTemplate: boolean;
       readonly remarks: readonly ManifestProblem[];
     }
-  | { readonly type: "problems"; readonly problems: readonly ManifestProblem[]; readonly foreign?: ForeignPolicy }
+  | { readonly type: "problems"; readonly problems: readonly ManifestProblem[] }
   /** A kind that would change answers but is not understood; only with the option that permits it. */
   | { readonly type: "unsupported"; readonly omitted: ManifestProblem }
   | { readonly type: "ignored"; readonly kind: string; readonly isOwn: boolean }
@@ -200,11 +200,7 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
       conversion.type === "converted"
         ? { ...one, replacement: conversion.yaml }
         : { ...one, message: `${one.message} (it cannot be made of this one: ${conversion.problem})` };
-    return {
-      type: "problems",
-      problems: problems.map(withConversion),
-      foreign: { source: value, file, line, conversion },
-    };
+    return { type: "problems", problems: problems.map(withConversion) };
   }
   const object = withPhase(verdict.object, value);
   const isKept = KEPT.has(object.kind);
@@ -287,8 +283,9 @@ export function isExperimental(message: string): boolean {
   return /: "domainNames"; expected .* \(the rule (accepts nobody|denies everyone)\)$/.test(message);
 }
 
-function isReplacedPolicy(value: unknown): boolean {
-  return typeof value === "object" && value !== null && "apiVersion" in value && value.apiVersion === REPLACED_POLICIES;
+/** Returns whether an object is an AdminNetworkPolicy or BaselineAdminNetworkPolicy. */
+export function isReplacedPolicy(value: unknown): boolean {
+  return textAt(value, "apiVersion") === REPLACED_POLICIES;
 }
 
 /** Matches the field in a gate's message: names joined by dots, `[0]`, `["a key"]`, and `key` for a map's keys. */

@@ -1,4 +1,6 @@
 import { CLUSTER_POLICIES, CLUSTER_POLICY_VERSIONS } from "../../../../objects/gate/gate.ts";
+import { asClusterNetworkPolicies } from "../../../input/admin_policy.ts";
+import { isReplacedPolicy } from "../../../input/objects/take.ts";
 import type { LintRule } from "../finding.ts";
 import { textAt } from "../../../input/raw.ts";
 
@@ -9,7 +11,9 @@ export const adminPolicies: LintRule = {
     "AdminNetworkPolicy and BaselineAdminNetworkPolicy (v1alpha1) are gone: ClusterNetworkPolicy (v1beta1) is their successor.",
   reason: "The finding has the policy to write instead.",
   check: ({ manifests }) =>
-    manifests.foreignPolicies.map(({ source, file, line, conversion }) => {
+    manifests.problems.flatMap(({ source, file, line }) => {
+      if (!isReplacedPolicy(source)) return [];
+      const conversion = asClusterNetworkPolicies(source);
       const object = `${textAt(source, "kind") ?? "policy"} ${textAt(source, "metadata", "name") ?? ""}`.trimEnd();
       const found = { place: { object, file, line, source }, message: "is of v1alpha1, which nothing here enforces" };
       if (conversion.type === "refused") {

@@ -1,4 +1,5 @@
 import type { ManifestProblem } from "../../../input/manifests.ts";
+import { isReplacedPolicy } from "../../../input/objects/take.ts";
 import { OMIT } from "../../../input/objects/unsupported.ts";
 import type { LintContext } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
@@ -57,9 +58,7 @@ function problemsOf(
   { manifests }: LintContext,
   isMeant: (problem: ManifestProblem) => boolean,
 ): readonly ManifestProblem[] {
-  // The key is the object itself, since a file may have all of them in one line.
-  const foreign = new Set(manifests.foreignPolicies.map(({ source }) => source));
-  return manifests.problems.filter((problem) => isMeant(problem) && !foreign.has(problem.source));
+  return manifests.problems.filter((problem) => isMeant(problem) && !isReplacedPolicy(problem.source));
 }
 
 function remarkOn({ file, line, message, source }: ManifestProblem, fix: string): Remark {
