@@ -17,14 +17,17 @@ import { configuredTables } from "../../policyd/node/tables/tables.ts";
 import { openNodeAddressSets } from "../../policyd/node/node_address_sets.ts";
 import { POLICY_TABLE } from "../../policyd/policies/compile/policy_table.ts";
 import { OwnNetworks } from "../../policyd/policies/own_networks.ts";
+import { changesTo } from "../cluster/policy_objects.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import { NodeJudge } from "../../objects/nodes/node_judge.ts";
 import { configuredSockets } from "../../policyd/protection/configured_sockets.ts";
 import { ProtectedSocketIndex } from "../../policyd/protection/socket_index.ts";
 import { localPodElements } from "../../policyd/services/elements/node_elements.ts";
 import { ServiceProxy } from "../../policyd/services/service_proxy.ts";
-import { nodePolicies } from "./node_policies.ts";
-import { wholeTable } from "./whole_table.ts";
+import { hostCidr } from "../../kernel/ip/cidr.ts";
+import { loggerOf } from "../../policyd/log/logger.ts";
+import { LivePolicies } from "../../policyd/policies/live/live_policies.ts";
+import { PolicyNotices } from "../../policyd/policies/status/policy_notices.ts";
 
 /** The tables of a node with what is in their sets. */
 export interface NodeRules {
@@ -52,42 +55,41 @@ export function nodeRules(objects: readonly ClusterObject[], configuration: Conf
     const leaving = masquerade ? leavingPodElements(addresses) : [];
     claim(`pod ${key}`, [...attachedElements(addresses), ...localPodElements(addresses), ...leaving]);
   }
-  const wanted = new DesiredObjects(tables);
-  const provide = (owner: string, provided: ProvidedObjects): void => void wanted.replace(owner, provided);
-  const ofServices = claimServices(objects, configuration, { claim, provide });
-  const parts = tables.map((table) =>
-    tableKey(table) === tableKey(POLICY_TABLE)
-      ? nodePolicies(objects, localPods, { nodeName, options: configuration, table, claim })
-      : { table: wholeTable(table, wanted), problems: [] },
-  );
+  const objectsOfTables = new DesiredObjects(tables);
+  const provide = (owner: string, provided: ProvidedObjects): void => void objectsOfTables.replace(owner, provided);
+  const wanted = { claim, provide };
+  const problems = [
+    ...claimServices(objects, configuration, wanted),
+    ...(configuration.policies ? claimPolicies(objects, localPods, configuration, wanted) : []),
+  ];
   return {
-    tables: parts.map(({ table }) => ({
-      table,
-      elements: new Map(
-        table.sets.map(({ name }) => [
-          name,
-          inOrder([...desired.elements(tableKey(table), name)].map(([key, element]) => elementOf(key, element))),
-        ]),
-      ),
-    })),
+    tables: tables.map((fixed) => {
+      const table = wholeTable(fixed, objectsOfTables);
+      const elementsOf = (name: string): readonly Element[] =>
+        inOrder([...desired.elements(tableKey(table), name)].map(([key, element]) => elementOf(key, element)));
+      return { table, elements: new Map(table.sets.map(({ name }) => [name, elementsOf(name)])) };
+    }),
     localPods: localPods.map(({ key }) => key),
-    problems: [...ofServices, ...parts.flatMap(({ problems }) => problems)],
+    problems,
   };
 }
+
+type Wanted = Pick<Ruleset, "claim" | "provide">;
+
+/** Nothing changes later. */
+const CLOCK = { after: () => () => {}, now: () => 0 };
 
 /** Adds the rules of Services. @returns the problems of Services that cannot be served */
 function claimServices(
   objects: readonly ClusterObject[],
   configuration: Configuration,
-  wanted: Pick<Ruleset, "claim" | "provide">,
+  wanted: Wanted,
 ): readonly string[] {
   const { nodeName, podCIDRs, nodePortAddresses, refuseExternalIPs } = configuration;
   const ruleset = { ...wanted, committed: new Signal<Commit>(), isReconciled: false };
-  // Nothing changes later.
-  const clock = { after: () => () => {}, now: () => 0 };
   const judge = new NodeJudge({ nodeName, ownCidrs: podCIDRs, serviceCidrs: configuration.serviceCIDRs });
   const protection = new ProtectedSocketIndex(configuredSockets(configuration), judge, podCIDRs);
-  const ofNode = { nodeName, ruleset, clock, protection };
+  const ofNode = { nodeName, ruleset, clock: CLOCK, protection };
   const parts = { ...ofNode, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
   const services = configuration.services ? [new ServiceProxy(parts)] : [];
   const components = [
@@ -98,8 +100,7 @@ function claimServices(
     openNodeAddressSets(configuration, ruleset, judge),
     ...(configuration.policies ? [new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge })] : []),
   ];
-  const changes = objects.map((object) => ({ type: "set", kind: object.kind, key: object.key, object }) as const);
-  for (const each of components) each.apply(changes);
+  for (const each of components) each.apply(changesTo(objects));
   return services.flatMap((each) => each.problems());
 }
 
@@ -111,4 +112,65 @@ function isLocalPod(object: ClusterObject, nodeName: string): object is Pod {
 function inOrder(elements: Iterable<Element>): readonly Element[] {
   const keyed = [...elements].map((element) => ({ element, key: keyText(element.key) }));
   return keyed.sort((a, b) => (a.key < b.key ? -1 : 1)).map(({ element }) => element);
+}
+
+/** The daemon's log is discarded: it would repeat the problems, which are printed. */
+const SILENT = loggerOf("error", () => {});
+
+/**
+ * Adds the rules of policies.
+ *
+ * @param pods those that count as attached, with the addresses of their objects
+ * @returns the problems of policies that are not enforced as written, and of pods that send and receive nothing
+ */
+function claimPolicies(
+  objects: readonly ClusterObject[],
+  pods: readonly Pod[],
+  configuration: Configuration,
+  { claim, provide }: Wanted,
+): readonly string[] {
+  const live = new LivePolicies({
+    nodeName: configuration.nodeName,
+    options: configuration,
+    clock: CLOCK,
+    isEarlier: undefined,
+    rules: {
+      claim: (owner, claims) => claim(`policy ${owner}`, claims),
+      provide: (owner, provided) => provide(`policy ${owner}`, { table: POLICY_TABLE, ...provided }),
+    },
+  });
+  const notices = new PolicyNotices({ logger: SILENT, events: { tell: () => {} }, isEnforced: true });
+  notices.apply(changesTo(objects));
+  live.change(changesTo(objects));
+  for (const pod of pods) live.attach(attachmentOf(pod));
+  live.start();
+  while (live.step());
+  return [...notices.problems(), ...live.problems()];
+}
+
+/** Returns the fields of a pod's attachment that policies need. */
+function attachmentOf({ key, namespace, name, uid, addresses }: Pod): Parameters<LivePolicies["attach"]>[0] {
+  return {
+    network: "",
+    containerId: key,
+    ifname: "eth0",
+    pod: { namespace, name, uid },
+    addresses: addresses.map((address) => hostCidr(address)),
+  };
+}
+
+/** Returns a table with the sets and chains that depend on the cluster, sorted by name. */
+function wholeTable(table: Table, wanted: DesiredObjects): Table {
+  const key = tableKey(table);
+  return {
+    ...table,
+    sets: fixedFirst(table.sets, wanted.sets(key)),
+    chains: fixedFirst(table.chains, wanted.chains(key)),
+  };
+}
+
+/** Appends the other objects by name, so that the text does not depend on the order in which they came. */
+function fixedFirst<T extends { readonly name: string }>(fixed: readonly T[], all: Iterable<T>): readonly T[] {
+  const others = [...all].filter((one) => !fixed.includes(one));
+  return [...fixed, ...others.sort((a, b) => (a.name < b.name ? -1 : 1))];
 }
