@@ -2,11 +2,12 @@ import type { Configuration } from "../../policyd/configuration/configuration.ts
 import { configuredSockets } from "../../policyd/protection/configured_sockets.ts";
 import { type Address, FAMILIES } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, hostCidr } from "../../kernel/ip/cidr.ts";
-import type { Pod, Service } from "../../objects/model.ts";
+import type { Pod, Service, EndpointSlice } from "../../objects/model.ts";
 import type { ServiceConfiguration, ServiceWorld } from "../../objects/semantics/services/world.ts";
 import { type Cluster, nodeAddress, podAddress, UNKNOWN_NODE } from "./cluster.ts";
 import type { ServiceObjects } from "./service_objects.ts";
-import { type OversizedService, oversizedServices } from "./service_size.ts";
+import { SERVICE_ELEMENTS } from "../../policyd/bounds.ts";
+import { servedWith } from "../../policyd/services/elements/service_size.ts";
 
 /** The settings by which nodes serve Services, from policyd's configuration. */
 export interface ServiceSettings extends Omit<ServiceConfiguration, "clusterCidrs"> {
@@ -120,4 +121,30 @@ export function serviceSettingsOf(configuration: Configuration): ServiceSettings
     podCidrs: podCIDRs,
     protection: { ...configuredSockets(configuration), serviceCidrs: serviceCIDRs },
   };
+}
+
+/** A Service that is too large for nodes. The evaluator does not know this limit (BAD-01). */
+interface OversizedService {
+  /** The part that nodes serve. */
+  readonly served: Service;
+  /** Sentences that say what is omitted. */
+  readonly problems: readonly string[];
+}
+
+/** Returns the Services that are too large for nodes to serve whole, by key. */
+export function oversizedServices(
+  services: Iterable<Service>,
+  slices: readonly EndpointSlice[],
+  refuseExternalIps: boolean,
+): ReadonlyMap<string, OversizedService> {
+  const slicesOf = Map.groupBy(slices, ({ namespace, serviceName }) => `${namespace}/${serviceName}`);
+  // The counts do not depend on a node.
+  const room = SERVICE_ELEMENTS.most;
+  const context = { nodeName: "", zone: undefined, primaryAddresses: [], refuseExternalIps, room };
+  const found = new Map<string, OversizedService>();
+  for (const service of services) {
+    const { service: served, problems } = servedWith(service, slicesOf.get(service.key) ?? [], context);
+    if (problems.length > 0) found.set(service.key, { served, problems });
+  }
+  return found;
 }

@@ -1,7 +1,7 @@
 import { oversizes } from "../../size.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
 import type { Service } from "../../../../objects/model.ts";
-import { oversizedServices } from "../../../cluster/service_size.ts";
+import { oversizedServices } from "../../../cluster/service_world.ts";
 import { type LintContext, remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
 
