@@ -40,19 +40,13 @@ const networkClusters: ObjectInput = {
   sleep: (milliseconds) => sleep(milliseconds),
 };
 
+const systemPrograms = async (): Promise<Omit<Programs, "onStop">> =>
+  (await import("./input/programs/system_programs.ts")).systemPrograms;
+
 const ownPrograms: Programs = {
-  async run(command, args, bounds, input) {
-    const { systemPrograms } = await import("./input/programs/system_programs.ts");
-    return systemPrograms.run(command, args, bounds, input);
-  },
-  async follow(command, args, onLine) {
-    const { systemPrograms } = await import("./input/programs/system_programs.ts");
-    return systemPrograms.follow(command, args, onLine);
-  },
-  async endAll() {
-    const { systemPrograms } = await import("./input/programs/system_programs.ts");
-    return systemPrograms.endAll();
-  },
+  run: async (...given) => (await systemPrograms()).run(...given),
+  follow: async (...given) => (await systemPrograms()).follow(...given),
+  endAll: async () => (await systemPrograms()).endAll(),
   onStop(stop) {
     for (const signal of STOPPING) process.on(signal, stop);
     return () => {

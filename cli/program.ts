@@ -5,7 +5,7 @@ import { checkCommand } from "./check/command.ts";
 import { completionCommand } from "./completion/command.ts";
 import { COMPLETE, formatCompletion } from "./completion/protocol.ts";
 import { ExitCode } from "./exit_code.ts";
-import { RenderedFiles, renderOptions } from "./input/programs/rendered_files.ts";
+import { renderOptions, withTexts } from "./input/programs/rendered_files.ts";
 import { flowsCommand } from "./flows/command.ts";
 import type { Io, Run } from "./io.ts";
 import { nodeCommand } from "./node/command.ts";
@@ -99,9 +99,10 @@ function wholeNames(program: Command, word: string | undefined): readonly string
 /** Runs one command line. @returns the exit code; only a bug throws */
 export async function runCommandLine(name: string, io: Io, args: readonly string[]): Promise<ExitCode> {
   let code: ExitCode = ExitCode.YES;
-  const files = new RenderedFiles(io.files);
+  const rendered = new Map<string, string>();
+  const files = withTexts(io.files, rendered);
   const program = createProgram(name, { io: { ...io, files }, end: (ended) => void (code = ended) });
-  program.hook("preAction", (_, command) => renderOptions(io, files, command));
+  program.hook("preAction", (_, command) => renderOptions(io, rendered, command));
   if (args[0] === COMPLETE) {
     const { complete } = await import("./completion/candidates.ts");
     io.out.write(formatCompletion(complete(program, args.slice(1))));

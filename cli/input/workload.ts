@@ -1,4 +1,4 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt } from "../../kernel/error.ts";
 import { groupOf } from "../../objects/gate/gate.ts";
 import { readNamespacedMetadata } from "../../objects/gate/metadata.ts";
 import type { Labels, Pod } from "../../objects/model.ts";
@@ -40,6 +40,11 @@ interface Templates {
 
 interface WorkloadKind extends Templates {
   readonly apiVersion: string;
+}
+
+/** The fields of a workload that pods depend on beside its templates. */
+interface ReadWorkload extends Pick<Pod, "namespace" | "name"> {
+  readonly ordinals: readonly number[];
 }
 
 const TEMPLATE = ["spec", "template"];
@@ -132,10 +137,10 @@ export function workloadOf(value: unknown): Workload | undefined {
   const known = isWorkloadKind(apiVersion, kind) ? WORKLOAD_KINDS.get(kind) : otherKind(value, apiVersion);
   const templates = (known?.templates ?? []).filter((path) => at(value, ...path) !== undefined);
   if (known === undefined || templates.length === 0) return undefined;
-  const read = attempt(() => {
-    const { namespace, name } = readNamespacedMetadata(new Reader(value, ""));
-    return { namespace, name, ordinals: ordinalsOf(value, known) };
-  });
+  const read = attempt<ReadWorkload | string>(
+    () => ({ ...readNamespacedMetadata(new Reader(value, "")), ordinals: ordinalsOf(value, known) }),
+    (error) => error.message,
+  );
   if (typeof read === "string") return { name: kind, pods: [], problem: `${kind}: ${read}` };
   const { namespace, name, ordinals } = read;
   const isNamed = kind === "StatefulSet";
@@ -240,16 +245,6 @@ function numberAt(value: unknown, path: readonly string[]): number | undefined {
   let reader = new Reader(value, "");
   for (const step of path.slice(0, -1)) reader = reader.object(step);
   return reader.optionalInteger(path.at(-1) ?? "", 0, MOST_REPLICAS);
-}
-
-/** Returns the result of a read, or why it failed. */
-function attempt<T extends object>(read: () => T): T | string {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof DrawbridgeError) return error.message;
-    throw error;
-  }
 }
 
 /** Adds labels to a map of labels; the gate refuses anything else. */

@@ -39,7 +39,7 @@ export function readFileObjects(files: ManifestFileSystem, context: Context): Fi
   const { file } = context;
   const taken: Taken[] = [];
   const omitted: ManifestProblem[] = [];
-  const beginning = new Beginning(withoutMark(files.read(file)));
+  const kept: Uint8Array[] = [];
   let [manifestLike, others] = [0, 0];
   const take = (object: LocatedObject): void => {
     if (isManifestLike(object.value)) manifestLike++;
@@ -57,13 +57,13 @@ export function readFileObjects(files: ManifestFileSystem, context: Context): Fi
   };
   let problem: ManifestProblem | undefined;
   try {
-    const { format, chunks } = formatOf(file, beginning);
+    const { format, chunks } = formatOf(file, keeping(kept, withoutMark(files.read(file))));
     readManifestObjects(chunks, format, take, passes);
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
     problem = { file, ...located(error) };
   }
-  const text = beginning.text();
+  const text = Buffer.concat(kept).toString("utf8");
   const reason = skipReason(file, text, { problem, manifestLike, others });
   const isKustomization =
     taken.length > 0 && taken.every((one) => one.type === "ignored" && one.kind === "Kustomization");
@@ -81,26 +81,13 @@ export function readFileObjects(files: ManifestFileSystem, context: Context): Fi
   return { taken, omitted };
 }
 
-/** The chunks of a file. It retains the first ones, since standard input cannot be read again. */
-class Beginning implements Iterable<Uint8Array> {
-  readonly #chunks: Iterable<Uint8Array>;
-  readonly #kept: Uint8Array[] = [];
-
-  constructor(chunks: Iterable<Uint8Array>) {
-    this.#chunks = chunks;
-  }
-
-  *[Symbol.iterator](): Generator<Uint8Array> {
-    let length = 0;
-    for (const chunk of this.#chunks) {
-      if (length < LONGEST_KEPT) this.#kept.push(chunk);
-      length += chunk.length;
-      yield chunk;
-    }
-  }
-
-  text(): string {
-    return Buffer.concat(this.#kept).toString("utf8");
+/** Yields the chunks of a file, and keeps the first ones, since standard input cannot be read again. */
+function* keeping(kept: Uint8Array[], chunks: Iterable<Uint8Array>): Generator<Uint8Array> {
+  let length = 0;
+  for (const chunk of chunks) {
+    if (length < LONGEST_KEPT) kept.push(chunk);
+    length += chunk.length;
+    yield chunk;
   }
 }
 

@@ -4,45 +4,26 @@ import type { Io } from "../../io.ts";
 import type { ManifestFileSystem } from "../manifest_files.ts";
 import { helmTemplate, kustomized } from "./programs.ts";
 
-/** The files together with the outputs of programs, each output as a file whose name says where it comes from. */
-export class RenderedFiles implements ManifestFileSystem {
-  readonly #files: ManifestFileSystem;
-  readonly #texts = new Map<string, string>();
-
-  constructor(files: ManifestFileSystem) {
-    this.#files = files;
-  }
-
-  /** Adds an output. */
-  add(name: string, text: string): void {
-    this.#texts.set(name, text);
-  }
-
-  typeOf(path: string): "file" | "directory" | undefined {
-    return this.#texts.has(path) ? "file" : this.#files.typeOf(path);
-  }
-
-  isLink(path: string): boolean {
-    return this.#files.isLink(path);
-  }
-
-  namesIn(directory: string): readonly string[] {
-    return this.#files.namesIn(directory);
-  }
-
-  read(path: string): Iterable<Uint8Array> {
-    const text = this.#texts.get(path);
-    return text === undefined ? this.#files.read(path) : [Buffer.from(text)];
-  }
+/** Returns the files together with texts, each as a file of its name. */
+export function withTexts(files: ManifestFileSystem, texts: ReadonlyMap<string, string>): ManifestFileSystem {
+  return {
+    ...files,
+    typeOf: (path) => (texts.has(path) ? "file" : files.typeOf(path)),
+    read(path) {
+      const text = texts.get(path);
+      return text === undefined ? files.read(path) : [Buffer.from(text)];
+    },
+  };
 }
 
 /**
  * Runs the programs for a command's options `--kustomize` and `--helm`, and appends their outputs to the values of
  * `-f`. It does nothing for a command without these options.
  *
+ * @param texts gets the outputs, by names that say where they come from
  * @throws DrawbridgeError ERR_INPUT as {@link kustomized} and {@link helmTemplate}
  */
-export async function renderOptions({ programs }: Io, files: RenderedFiles, command: Command): Promise<void> {
+export async function renderOptions({ programs }: Io, texts: Map<string, string>, command: Command): Promise<void> {
   const [kustomize, helm, values] = [
     listOf(command, "kustomize"),
     listOf(command, "helm"),
@@ -52,7 +33,7 @@ export async function renderOptions({ programs }: Io, files: RenderedFiles, comm
   const namespace = typeof given === "string" ? given : undefined;
   const names: string[] = [];
   const add = (name: string, text: string): void => {
-    files.add(name, text);
+    texts.set(name, text);
     names.push(name);
   };
   for (const directory of kustomize) add(`kustomize ${directory}`, await kustomized(programs, directory));

@@ -31,7 +31,9 @@ function podLinks(inventory: Inventory, withPods: boolean): Plan {
   const delaying = delayDevices(inventory);
   const kept = hosts.map(({ name }) => ({ what: `link ${name}`, why: withPods ? WITH_ITS_POD : DOWN_WITH_PODS }));
   if (hosts.length > 0) {
-    const removals = hosts.filter(({ up }) => withPods && up).map((host): Removal => connectionRemoval(host));
+    const removals = hosts
+      .filter(({ up }) => withPods && up)
+      .map(({ name }): Removal => ({ kind: "connection", name }));
     return { removals, kept: [...kept, ...delaying.map(({ name }) => ({ what: `link ${name}`, why: WITH_ITS_POD }))] };
   }
   return { removals: delaying.map(linkRemoval), kept: [] };
@@ -80,10 +82,6 @@ function isOurBridge({ name, mac }: CheckedLink, { addresses }: Inventory): bool
   return ["", ...gateways].some((gateway) => mac === bridgeMac(sha256, name, gateway));
 }
 
-function linkRemoval({ name, index }: CheckedLink): Removal {
-  return { kind: "link", name, index };
-}
-
-function connectionRemoval({ name, index }: CheckedLink): Removal {
-  return { kind: "connection", name, index };
+function linkRemoval({ name }: CheckedLink): Removal {
+  return { kind: "link", name };
 }

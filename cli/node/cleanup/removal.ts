@@ -15,9 +15,9 @@ export type Removal =
   | { readonly kind: "table"; readonly table: TableReference; readonly isOwned: boolean }
   | { readonly kind: "route"; readonly route: Route }
   | { readonly kind: "rule"; readonly rule: RoutingRule }
-  | { readonly kind: "link"; readonly name: string; readonly index: number }
+  | { readonly kind: "link"; readonly name: string }
   /** A pod's connection by its link, which is taken down and disappears with the pod. */
-  | { readonly kind: "connection"; readonly name: string; readonly index: number }
+  | { readonly kind: "connection"; readonly name: string }
   /** A program of ours for the frames of a bridge, whoever made the bridge. */
   | { readonly kind: "program"; readonly program: OwnProgram; readonly bridge: string; readonly index: number }
   /** A kernel setting of ours, which gets its earlier value back. `record` is the file with that value. */

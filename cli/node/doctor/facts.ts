@@ -52,7 +52,6 @@ export type NetworkFile =
   | {
       readonly kind: "network";
       readonly name: string;
-      readonly bridge: string | undefined;
       readonly types: readonly string[];
       readonly ranges: readonly RangeSet[];
       /** Bytes; undefined leaves the MTU to the kernel. */

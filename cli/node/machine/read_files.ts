@@ -99,7 +99,7 @@ export function readNetwork(place: NodePlace): NetworkFile {
     if (wrong !== undefined)
       return { kind: "broken", reason: `type: ${JSON.stringify(wrong.slice(0, 80))} is no name` };
     const ranges = canonicalRangeSets(own.ipam?.ranges ?? [], "ipam.ranges");
-    return { kind: "network", name, bridge: own.bridge, types, ranges, mtu: own.mtu };
+    return { kind: "network", name, types, ranges, mtu: own.mtu };
   } catch (error) {
     if (error instanceof SyntaxError) return { kind: "broken", reason: `no JSON: ${error.message}` };
     if (error instanceof DrawbridgeError || v.isValiError(error)) return { kind: "broken", reason: error.message };

@@ -1,9 +1,7 @@
 import { type Direction, DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
 import type {
   ClusterNetworkPolicy,
-  ClusterObject,
   ClusterPolicyRule,
-  Kind,
   Labels,
   Namespace,
   NetworkPolicy,
@@ -157,11 +155,10 @@ export function lintContext(
     clusterSites: clusterPolicies.flatMap((linted) =>
       DIRECTIONS.flatMap((direction) => sitesOf(linted, direction, linted.policy[direction])),
     ),
-    services: manifestsOf(manifests, "Service").map(({ manifest, object }) => ({
-      manifest,
-      service: object,
-      pods: servicePods(manifest, object, pods),
-    })),
+    services: manifests.manifests.flatMap((manifest): readonly LintedService[] => {
+      const { object: service } = manifest;
+      return service.kind === "Service" ? [{ manifest, service, pods: servicePods(manifest, service, pods) }] : [];
+    }),
     waysIn: waysOf(manifests, settings, controllers),
     pods: ownNetwork,
     labelDomains: labelDomainsOf(ownNetwork),
@@ -210,16 +207,6 @@ export function remark(manifest: Manifest, path: FieldPath, message: string, fix
 
 function placeOf({ object, file, lineOf, source }: Manifest, path: FieldPath): Place {
   return { object: nameOf(object), file, line: lineOf(path), source };
-}
-
-/** Returns the manifests of one kind. */
-export function manifestsOf<K extends Kind>(
-  { manifests }: Manifests,
-  kind: K,
-): readonly { readonly manifest: Manifest; readonly object: Extract<ClusterObject, { readonly kind: K }> }[] {
-  const isOfKind = (object: ClusterObject): object is Extract<ClusterObject, { readonly kind: K }> =>
-    object.kind === kind;
-  return manifests.flatMap((manifest) => (isOfKind(manifest.object) ? [{ manifest, object: manifest.object }] : []));
 }
 
 /** Returns the pods that a Service's selector selects; none without one. The model leaves them to EndpointSlices. */

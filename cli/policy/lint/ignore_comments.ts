@@ -29,12 +29,7 @@ export class IgnoreComments {
 
   /** Returns the same files; reading them collects their comments. */
   watching(files: ManifestFileSystem): ManifestFileSystem {
-    return {
-      typeOf: (path) => files.typeOf(path),
-      isLink: (path) => files.isLink(path),
-      namesIn: (directory) => files.namesIn(directory),
-      read: (path) => this.#pass(path, files.read(path)),
-    };
+    return { ...files, read: (path) => this.#pass(path, files.read(path)) };
   }
 
   *#pass(file: string, chunks: Iterable<Uint8Array>): Generator<Uint8Array> {

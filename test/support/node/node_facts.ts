@@ -112,7 +112,6 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
       value: {
         kind: "network",
         name: "drawbridge",
-        bridge: "drawbridge0",
         types: ["drawbridge", "host-local"],
         ranges: canonicalRangeSets([[{ subnet: "10.244.1.0/29" }]], "ranges"),
         mtu: undefined,
