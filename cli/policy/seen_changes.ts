@@ -36,7 +36,7 @@ export function policiesOfChanges(
   ]);
   const names = new Set(policies.flatMap(namedPortsOf).map(portKey));
   const blocks = policies.flatMap(peersOf).flatMap(blocksOf);
-  // What no policy asks for makes no difference.
+  // A label or a port for which no policy asks makes no difference.
   const textOf = ({ labels, ports, addresses }: Seen): string =>
     JSON.stringify([
       Object.entries(labels).filter(([key]) => keys.has(key)),
