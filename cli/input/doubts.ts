@@ -2,7 +2,6 @@ import { DIRECTIONS } from "../../objects/semantics/policies/flow.ts";
 import type { ClusterNetworkPolicy, ClusterObject } from "../../objects/model.ts";
 import { IdentityTable } from "../../objects/semantics/policies/identity.ts";
 import { type Members, PeerSelection } from "../../objects/semantics/policies/peer_selection.ts";
-import { storeOf } from "../cluster/policy_objects.ts";
 import type { Manifest } from "./manifests.ts";
 import { locationText } from "./place.ts";
 import { shortList } from "../../objects/printable.ts";
@@ -45,18 +44,16 @@ export function doubtsOf(
 
 /** Returns the pods that each policy selects, whether it does anything to them or not. */
 function selections(objects: readonly ClusterObject[]): ReadonlyMap<ClusterObject, Members> {
-  const { namespaces, nodes, pods, ...policies } = storeOf(objects);
-  const ofNamespaces = [...policies.networkPolicies.values()];
-  const ofCluster = [...policies.clusterNetworkPolicies.values()];
-  const table = new IdentityTable(namespaces, [...ofNamespaces, ...ofCluster]);
-  for (const pod of pods.values()) table.numberOf(pod);
-  const selection = new PeerSelection(table.all(), nodes);
-  return new Map<ClusterObject, Members>([
-    ...ofNamespaces.map(
-      (one) => [one, selection.pods({ ...one, namespaceSelector: undefined }, one.namespace)] as const,
-    ),
-    ...ofCluster.map((one) => [one, selection.pods(one.subject, "")] as const),
-  ]);
+  const policies = objects.filter((one) => one.kind === "NetworkPolicy" || one.kind === "ClusterNetworkPolicy");
+  const namespaces = objects.filter((one) => one.kind === "Namespace");
+  const table = new IdentityTable(new Map(namespaces.map((one) => [one.name, one])), policies);
+  for (const one of objects) if (one.kind === "Pod") table.numberOf(one);
+  const selection = new PeerSelection(table.all(), new Map());
+  const subjectOf = (policy: (typeof policies)[number]): Members =>
+    policy.kind === "NetworkPolicy"
+      ? selection.pods({ podSelector: policy.podSelector, namespaceSelector: undefined }, policy.namespace)
+      : selection.pods(policy.subject, "");
+  return new Map(policies.map((policy) => [policy, subjectOf(policy)]));
 }
 
 /** A policy with a rank among others, and the pods that it selects. */
