@@ -25,7 +25,7 @@ export function knownByPolicy(
   now: number,
   most: number,
 ): ReadonlyMap<string, readonly KnownName[]> {
-  const found = new Map<string, KnownName[]>();
+  const found = new Map<string, Map<string, KnownName>>();
   for (const [own, { podKey: pod, profile }] of pods) {
     // Thousands of policies may have the same list.
     const byGroup = new Map<string, KnownName[]>();
@@ -39,13 +39,13 @@ export function knownByPolicy(
       }
     }
     for (const { policy, group } of profile === undefined ? [] : namedPeers(profile)) {
-      const all = found.get(policy) ?? [];
+      // Several lists of a policy may have the same.
+      const all = found.get(policy) ?? new Map<string, KnownName>();
       found.set(policy, all);
       for (const one of byGroup.get(group.key) ?? []) {
-        const isSame = (other: KnownName): boolean => other.name === one.name && other.address === one.address;
-        if (all.length < most && !all.some((other) => other.pod === pod && isSame(other))) all.push(one);
+        if (all.size < most) all.set(`${own} ${one.address} ${one.name}`, one);
       }
     }
   }
-  return found;
+  return new Map([...found].map(([policy, all]) => [policy, [...all.values()]]));
 }

@@ -32,6 +32,22 @@ function pod(container = CONTAINER): NamedPod {
   return { container, podKey: "x/a", addresses: [POD], groups: [GROUP], profile: undefined };
 }
 
+/** Returns a pod with NetworkPolicies, by their keys and the names of their rules. */
+function podWith(...rules: readonly (readonly [policy: string, name: string])[]): NamedPod {
+  const isolation = {
+    policies: [],
+    rules: rules.map(([policy, name], index): ProfileRule => ({
+      peers: [nameGroup([name])],
+      ports: undefined,
+      action: "allow",
+      origin: { kind: "NetworkPolicy", policy, index },
+    })),
+    omitted: [],
+  };
+  const profile = { direction: "egress", key: "", admin: [], isolation, shadow: undefined, baseline: [] } as const;
+  return { ...pod(), profile, groups: nameGroupsOf(profile) };
+}
+
 function flowBetween(source: Address, remote: Address): FlowTuples {
   return {
     family: 4,
@@ -118,8 +134,11 @@ describe("addresses of names over a restart of the daemon", () => {
   it("NAME-02 FLOW-07: after a restart names of the cluster's own domain do not count, and an address whose name was too long to be kept has none", async () => {
     const inside = await started(() => [pod()], 45_000, "db.shop.svc.k8s.example.com");
     assert.equal(knows(inside.learning, GROUP, REMOTE), false);
-    const long = await started(() => [pod()], 45_000, `${"a".repeat(63)}.${"b".repeat(52)}.example.com`);
+    const learner = podWith(["x/all", "*.example.com"]);
+    const long = await started(() => [learner], 45_000, `${"a".repeat(63)}.${"b".repeat(52)}.example.com`);
+    long.learning.rulesInForce();
     assert.equal(long.learning.nameOf(POD, REMOTE), undefined);
+    assert.deepEqual([...long.learning.knownByPolicy(9)], [["NetworkPolicy x/all", []]]);
   });
 
   it("NAME-11 NAME-03: an address whose name was too long to be kept counts after a restart, and stays while the pod has a connection", async () => {
@@ -214,16 +233,13 @@ describe("addresses of names over a restart of the daemon", () => {
   });
 
   it("PSTATUS-04: each policy has the addresses that its own names stand for, the last learned first, until their time is over", async () => {
-    const ruleOf = (policy: string, name: string): ProfileRule => ({
-      peers: [nameGroup([name])],
-      ports: undefined,
-      action: "allow",
-      origin: { kind: "NetworkPolicy", policy, index: 0 },
-    });
-    const rules = [ruleOf("x/b", "b.example.com"), ruleOf("x/all", "*.example.com"), ruleOf("x/none", "c.example.com")];
-    const isolation = { policies: [], rules, omitted: [] };
-    const profile = { direction: "egress", key: "", admin: [], isolation, shadow: undefined, baseline: [] } as const;
-    const { learning, clock, answer } = await answering({ ...pod(), profile, groups: nameGroupsOf(profile) });
+    const rules = [
+      ["x/b", "b.example.com"],
+      ["x/all", "*.example.com"],
+      ["x/all", "a.example.com"],
+      ["x/none", "c.example.com"],
+    ] as const;
+    const { learning, clock, answer } = await answering(podWith(...rules));
     answer("a.example.com", 60);
     answer("b.example.com", 600, [parseAddress("203.0.113.8")]);
     const known = (most = 9) =>
