@@ -126,14 +126,13 @@ export class KnownAddresses {
     return this.#byPod.get(pod)?.entries.get(remote)?.groups.get(group);
   }
 
-  /** Lets the names by which an address counts now, but only until `end`, count until `later` without another answer. */
-  prolong({ pod, remote }: KnownAddress, now: number, end: number, later: number): void {
+  /** Lets the names by which an address counts now count until `later` at least, without another answer. */
+  prolong({ pod, remote }: Pick<KnownAddress, "pod" | "remote">, now: number, later: number): void {
     const entry = this.#byPod.get(pod)?.entries.get(remote);
     if (entry === undefined) return;
-    const isEnding = (until: number): boolean => until > now && until <= end;
-    for (const [name, until] of entry.names) if (isEnding(until)) entry.names.set(name, later);
+    for (const [name, until] of entry.names) if (until > now) entry.names.set(name, Math.max(until, later));
     for (const [group, { name, until }] of entry.groups) {
-      if (isEnding(until)) this.#lengthen(entry, group, { name, until: later });
+      if (until > now) this.#lengthen(entry, group, { name, until: later });
     }
   }
 

@@ -209,7 +209,7 @@ export class NameLearning implements PolicyFollower {
       }),
     );
     const later = this.#parts.clock.now();
-    for (const entry of connected) this.#known.prolong(entry, later, end, later + KEPT_BY_CONNECTION);
+    for (const entry of connected) this.#known.prolong(entry, later, later + KEPT_BY_CONNECTION);
     this.#writeDirty();
     return LOOK_PERIOD;
   }

@@ -69,6 +69,21 @@ describe("addresses that pods know by names", () => {
     assert.deepEqual(known.learn(A, remote(4), "a.example.com", 100, ["g"]), []);
   });
 
+  it("NAME-03: a connection keeps an address by the names that still count, and by no other", () => {
+    const known = new KnownAddresses({ perPod: 10, perNode: 10 });
+    for (const [name, end] of [["a", 100] as const, ["b", 200] as const, ["c", 900] as const]) {
+      known.learn(A, remote(1), `${name}.example.com`, end, [name]);
+    }
+    known.learn(A, remote(2), "c.example.com", 900, ["c"]);
+    const ending = (end: number) => known.endingBetween(100, end).map((one) => one.remote);
+    assert.deepEqual([ending(199), ending(200)], [[], [remote(1)]]);
+    known.dirty.clear();
+    known.prolong({ pod: A, remote: remote(1) }, 100, 500);
+    assert.deepEqual([...known.namesOf(A, remote(1)).values()], [100, 500, 900]);
+    assert.deepEqual([...known.dirty.values()], [{ pod: A, remote: remote(1), group: "b" }]);
+    assert.deepEqual(known.longest({ pod: A, remote: remote(1), group: "b" }), { name: "b.example.com", until: 500 });
+  });
+
   it("NAME-07: of more than 16 names of one address the oldest is forgotten", () => {
     const known = new KnownAddresses({ perPod: 20, perNode: 20 });
     for (let i = 0; i < 17; i++) known.learn(A, remote(1), `n${i}.example.com`, 100, []);
