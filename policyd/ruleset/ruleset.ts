@@ -9,9 +9,7 @@ import type { Commit, SetDifference } from "./difference.ts";
 import { DesiredElements } from "./desired/desired_elements.ts";
 import { DesiredObjects, type ProvidedObjects } from "./desired/desired_objects.ts";
 import { logRepairs, logReplacements } from "./observed/findings.ts";
-import { ForeignSearch } from "./observed/foreign_search.ts";
 import { BatchPace, type BatchPaceOptions, type Haste } from "./batch_window.ts";
-import type { TableFindings } from "./observed/table_reading.ts";
 import { READ_WORK, type Reading, readOn, TableWriter } from "./table_writer.ts";
 
 /** The dependencies of the ruleset, and when it acts. */
@@ -76,9 +74,11 @@ export class Ruleset {
   #isWhole = false;
   /** Slices have been committed, and more follow. */
   #isBuilding = false;
-  /** The read in progress, which precedes all writing. */
+  /** The read in progress. While the phase is "unread" it precedes all writing; otherwise it is a search. */
   #reading: Reading | undefined;
-  readonly #search: ForeignSearch;
+  /** The tables in which to search for changes by other programs next. */
+  readonly #unsearched = new Set<Table>();
+  #nextSearch: Cancel | undefined;
   /** Emits each time the kernel has just got everything that is desired. Subscribers may only make a note of that. */
   readonly committed = new Signal<Commit>();
   /** Callers that wait for the outcome of the commit in progress. */
@@ -91,13 +91,6 @@ export class Ruleset {
     this.#pace = new BatchPace(options);
     this.#verification = new ControlLoop({ clock, pass: () => this.#verifyAgain() });
     this.#writer = new TableWriter({ kernel, tables, objects: this.#objects, elements: this.#desired });
-    this.#search = new ForeignSearch({
-      writer: this.#writer,
-      clock,
-      onFound: () => this.#repair(),
-      onEnd: (found) => this.#countRepairs(found),
-      onFailure: (error) => this.#failed(error),
-    });
   }
 
   /**
@@ -190,7 +183,9 @@ export class Ruleset {
    * @throws NetlinkError, SyscallError when the kernel refuses it
    */
   commitBeside(changes: readonly Change[]): void {
-    if (changes.length > 0) this.#send(changes);
+    if (changes.length === 0) return;
+    this.#writer.send(changes);
+    this.#counts.commits++;
   }
 
   /**
@@ -201,9 +196,9 @@ export class Ruleset {
    */
   verify(tables: readonly Table[] = this.#options.tables): void {
     if (this.#phase === "read" && !this.#isBuilding) this.#commit();
-    if (this.#phase === "read") this.#search.look(tables);
-    // The read in progress may have passed the part that has changed.
-    else this.#search.note(tables);
+    for (const table of tables) this.#unsearched.add(table);
+    // Otherwise the read in progress may have passed the part that has changed, and the tables are read after it.
+    if (this.#phase === "read" && this.#nextSearch === undefined) this.#search();
   }
 
   /** Our tables. */
@@ -233,7 +228,7 @@ export class Ruleset {
   }
 
   #isUnderWay(): boolean {
-    return this.#isBuilding || this.#reading !== undefined;
+    return this.#isBuilding || (this.#phase === "unread" && this.#reading !== undefined);
   }
 
   #changed(count: number, haste: Haste): void {
@@ -271,16 +266,12 @@ export class Ruleset {
 
   /** Schedules a retry. Nothing is lost: the desired state stays, and the next read compares all of it. */
   #failed(error: unknown): void {
-    const { logger } = this.#options;
     this.#counts.failures++;
     this.#lastError = error instanceof Error ? error.message : String(error);
     this.#pendingSince ??= this.#options.clock.now();
-    logger.error(
+    this.#options.logger.error(
       "the kernel refused a batch or a read; its tables are read again and the pending changes are retried",
-      {
-        error: this.#lastError,
-        retryMilliseconds: this.#retry,
-      },
+      { error: this.#lastError, retryMilliseconds: this.#retry },
     );
     this.#phase = "unread";
     this.#abandon();
@@ -347,9 +338,42 @@ export class Ruleset {
     if (found === undefined) return false;
     this.#reading = undefined;
     this.#phase = "read";
-    this.#search.begin();
+    this.#searchOn();
     this.#counts.replacements += logReplacements(this.#options.logger, found);
     return true;
+  }
+
+  /** Reads a piece of the tables in which other programs may have changed something, and commits repairs. */
+  #search(): void {
+    this.#nextSearch = undefined;
+    const before = this.#writer.pending.size;
+    try {
+      if (this.#reading === undefined) {
+        this.#reading = this.#writer.read([...this.#unsearched]);
+        this.#unsearched.clear();
+      }
+      const found = readOn(this.#reading, READ_WORK);
+      if (found !== undefined) {
+        this.#reading = undefined;
+        const { repairs, replacements } = logRepairs(this.#options.logger, found);
+        this.#counts.repairs += repairs;
+        this.#counts.replacements += replacements;
+      }
+    } catch (error) {
+      return this.#failed(error);
+    }
+    if (this.#writer.pending.size > before) {
+      this.#isWhole = true;
+      this.#pendingSince ??= this.#options.clock.now();
+      if (!this.#isBuilding) this.#commit();
+    }
+    this.#searchOn();
+  }
+
+  /** Goes on with the search in another turn of the event loop, if there is anything left to read. */
+  #searchOn(): void {
+    if (this.#phase !== "read" || (this.#reading === undefined && this.#unsearched.size === 0)) return;
+    this.#nextSearch ??= this.#options.clock.after(0, () => this.#search());
   }
 
   #abandon(): void {
@@ -357,26 +381,10 @@ export class Ruleset {
     this.#reading = undefined;
     this.#isBuilding = false;
     this.#pace.abandoned();
-    this.#search.stop();
+    this.#unsearched.clear();
+    this.#nextSearch?.();
+    this.#nextSearch = undefined;
     this.#answer(false);
-  }
-
-  /** Commits the repair of what a search found. */
-  #repair(): void {
-    this.#isWhole = true;
-    this.#pendingSince ??= this.#options.clock.now();
-    if (!this.#isBuilding) this.#commit();
-  }
-
-  #countRepairs(found: readonly TableFindings[]): void {
-    const { repairs, replacements } = logRepairs(this.#options.logger, found);
-    this.#counts.repairs += repairs;
-    this.#counts.replacements += replacements;
-  }
-
-  #send(changes: readonly Change[]): void {
-    this.#writer.send(changes);
-    this.#counts.commits++;
   }
 
   /** Looks for changes of which the kernel has not notified. */
