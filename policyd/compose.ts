@@ -236,13 +236,13 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     period: 2 * syncPeriod,
   });
   const health = openHealth(configuration, machine);
-  const flows = kernelFlowCleanup(syscalls, kernelAddressCleanup(syscalls, ruleset));
-  const forget = (addresses: readonly Address[]): Promise<void> => flows.forgetAddresses(addresses);
+  const cleanup = kernelAddressCleanup(syscalls, ruleset);
+  const forget = (addresses: readonly Address[]): Promise<void> => cleanup.forget(addresses);
   const node = new AttachmentRules({
     ...machine,
     ...presence,
     links: new LinkRemoval(links),
-    flows,
+    flows: kernelFlowCleanup(syscalls, cleanup),
     // Only policies pass established flows by an earlier verdict.
     lateFlowDeletion: configuration.policies
       ? new LateFlowDeletion({ clock, areRulesGone: () => ruleset.inForce(), forget })

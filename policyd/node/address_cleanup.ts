@@ -76,8 +76,6 @@ export interface FlowCleanup {
   forgetOf(attachment: AttachmentRecord): void;
   /** Forgets everything about a deleted attachment (R2, POD-20). @throws DrawbridgeError when the kernel refuses */
   forgetPod(attachment: AttachmentRecord): Promise<void>;
-  /** Does the same for addresses. @throws DrawbridgeError when the kernel refuses */
-  forgetAddresses(addresses: readonly Address[]): Promise<void>;
 }
 
 /**
@@ -92,6 +90,5 @@ export function kernelFlowCleanup(syscalls: Syscalls & FileReadCalls, pods: Addr
       forgetFlowsOf(syscalls, { mappings, addresses: own, serviceCidrs: policyd.serviceCidrs });
     },
     forgetPod: ({ addresses }) => pods.forget(addresses.map(({ address }) => address)),
-    forgetAddresses: (addresses) => pods.forget(addresses),
   };
 }

@@ -46,8 +46,8 @@ export class ProtectedSocketIndex implements FrontendRefusals {
   /** The owners of ports on all nodes, by {@link portKey}. */
   readonly #ports: ReadonlyMap<string, string>;
   readonly #addressesOf = new Map<string, readonly Address[]>();
-  /** Number of Nodes that have an address. */
-  readonly #nodeAddresses = new Map<Address, number>();
+  /** The addresses of all Nodes; undefined until requested. */
+  #nodeAddresses: ReadonlySet<Address> | undefined;
   readonly #slices = new Map<string, EndpointSlice>();
   #kubernetes: Service | undefined;
   #asked: readonly ProtectedSocket[] = [];
@@ -116,7 +116,7 @@ export class ProtectedSocketIndex implements FrontendRefusals {
 
   /** Returns the addresses of all Nodes. */
   nodeAddresses(): ReadonlySet<Address> {
-    return new Set(this.#nodeAddresses.keys());
+    return (this.#nodeAddresses ??= new Set([...this.#addressesOf.values()].flat()));
   }
 
   refusalOf({ key }: Pick<Service, "key">, claim: PortClaim, protocol: Protocol): Refusal | undefined {
@@ -132,14 +132,14 @@ export class ProtectedSocketIndex implements FrontendRefusals {
     if (holder !== undefined) return protectedFor(holder.owner);
     if (type === "cluster") return undefined;
     // A load balancer may legitimately have a node's address.
-    if (this.#nodeAddresses.has(address)) return ofPort();
+    if (this.isNodeAddress(address)) return ofPort();
     const owner = METADATA_ADDRESSES.has(address) ? CLUSTER_OWNERS.metadata : this.#clusterNetworks().find(address);
     return owner === undefined ? undefined : { type: "cluster address", owner };
   }
 
   #refusalOfServer(port: number, protocol: Protocol): Refusal | undefined {
     // Addresses that no Node has and no other machine either are those of programs beside the node's, such as its DNS server.
-    const isOnNodes = (address: Address): boolean => this.#nodeAddresses.has(address) || isReserved(address);
+    const isOnNodes = (address: Address): boolean => this.isNodeAddress(address) || isReserved(address);
     const holder = this.allSockets().find(
       (socket) => socket.protocol === protocol && socket.port === port && isOnNodes(socket.address),
     );
@@ -147,7 +147,7 @@ export class ProtectedSocketIndex implements FrontendRefusals {
   }
 
   isNodeAddress(address: Address): boolean {
-    return this.#nodeAddresses.has(address);
+    return this.nodeAddresses().has(address);
   }
 
   isProtectedAddress(address: Address): boolean {
@@ -165,17 +165,10 @@ export class ProtectedSocketIndex implements FrontendRefusals {
     // A Node changes every few seconds in other fields.
     if (before.join() === after.join()) return;
     this.#networks = undefined;
-    for (const address of before) this.#count(address, -1);
-    for (const address of after) this.#count(address, 1);
+    this.#nodeAddresses = undefined;
     if (after.length === 0) this.#addressesOf.delete(name);
     else this.#addressesOf.set(name, after);
     this.#version++;
-  }
-
-  #count(address: Address, change: 1 | -1): void {
-    const count = (this.#nodeAddresses.get(address) ?? 0) + change;
-    if (count === 0) this.#nodeAddresses.delete(address);
-    else this.#nodeAddresses.set(address, count);
   }
 
   #setSlice(key: string, slice: EndpointSlice | undefined): void {
@@ -200,7 +193,7 @@ export class ProtectedSocketIndex implements FrontendRefusals {
   #clusterNetworks(): PrefixIndex<string> {
     if (this.#networks === undefined) {
       this.#networks = new PrefixIndex();
-      const nodes = [...this.#nodeAddresses.keys()];
+      const nodes = [...this.nodeAddresses()];
       // A range of Services that contains a node's address is a mistake, and says nothing about other addresses.
       const ranges = this.#judge.serviceCidrs.filter((cidr) => !nodes.some((address) => cidrContains(cidr, address)));
       for (const cidr of ranges) this.#networks.set(cidr, CLUSTER_OWNERS.services);

@@ -123,7 +123,6 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
         await gateOf(`flows of ${containerId}`);
         if (containerId === "silent") throw new DrawbridgeError("ERR_NETLINK", "no answer");
       },
-      forgetAddresses: () => Promise.resolve(),
     },
     lateFlowDeletion: isFollowed ? lateFlowDeletion : undefined,
     isPresent: ({ containerId }) => !absent.has(containerId),
