@@ -94,7 +94,7 @@ export class StaleFlows {
   readonly #unripe = new Set<ServedService>();
   /** The losses that no walk has checked yet, the oldest first. */
   #losses: readonly Loss[] = [];
-  /** Whether something other than a loss has changed since the last walk, or that has failed. */
+  /** Whether something other than a loss has changed since the last walk. */
   #isDue = false;
   #last = Number.NEGATIVE_INFINITY;
   readonly #loop: ControlLoop;
@@ -186,7 +186,6 @@ export class StaleFlows {
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       this.#losses = [{ at: now - patience, endpoints: gone }, ...this.#losses];
-      this.#isDue = true;
       this.#lastError = error.message;
       logger.error(REFUSED[protocol], { error: error.message });
     }
