@@ -8,7 +8,7 @@ import { tableKey } from "./desired/desired_element.ts";
 import type { DesiredElements } from "./desired/desired_elements.ts";
 import type { DesiredObjects, ObjectPlace } from "./desired/desired_objects.ts";
 import type { SetDifference } from "./difference.ts";
-import { KnownRules, rulesDigest } from "./observed/known_rules.ts";
+import { type KnownRules, rulesDigest } from "./observed/known_rules.ts";
 import { Mirror } from "./observed/mirror.ts";
 import { Pending, settle } from "./pending.ts";
 import { markElements } from "./observed/table_objects.ts";
@@ -58,7 +58,7 @@ export interface Written {
 /** Brings the kernel's tables to the desired state, step by step, and records what they contain. */
 export class TableWriter {
   readonly #parts: TableWriterParts;
-  readonly #known = new KnownRules();
+  readonly #known: KnownRules = new Map();
   /** Everything that may differ from the desired state. */
   readonly pending = new Pending();
   #mirror = new Mirror();
@@ -182,10 +182,10 @@ export class TableWriter {
     if (this.#unlearned === undefined) return;
     const { chains, generation } = this.#unlearned;
     this.#unlearned = undefined;
-    const digests = chains.map(({ table, name }) => rulesDigest(kernel.rulesOf(table, name)));
+    const read = chains.map(({ table, name }) => ({ table, name, digest: rulesDigest(kernel.rulesOf(table, name)) }));
     // If another program has committed, these may be its rules. The next check writes unknown rules again.
     if (kernel.generation() !== generation) return;
-    for (const [index, { table, name }] of chains.entries()) this.#known.set(tableKey(table), name, digests[index]);
+    for (const { table, name, digest } of read) this.#known.get(tableKey(table))?.set(name, digest);
   }
 
   /** Whether a batch changes or deletes a chain whose rules are not known yet. */
@@ -214,10 +214,11 @@ export class TableWriter {
   #noteChains(batches: readonly TableBatch[], generation: number | undefined): void {
     const chains: Unlearned["chains"][number][] = [];
     for (const { table, isAdded, writtenChains, deletedChains } of batches) {
-      if (isAdded) this.#known.begin(tableKey(table));
-      for (const name of deletedChains) this.#known.set(tableKey(table), name, undefined);
+      const known = this.#known.get(tableKey(table)) ?? new Map<string, string>();
+      if (isAdded) this.#known.set(tableKey(table), known);
+      for (const name of deletedChains) known.delete(name);
       for (const { name } of writtenChains) {
-        this.#known.set(tableKey(table), name, undefined);
+        known.delete(name);
         chains.push({ table, name });
       }
     }

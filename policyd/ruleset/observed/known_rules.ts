@@ -25,33 +25,8 @@ function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
 }
 
-/** The digests of the chains that this process has written. */
-export class KnownRules {
-  readonly #tables = new Map<TableKey, Map<string, string>>();
-
-  /** Notes that this process created a table or took it over. */
-  begin(table: TableKey): void {
-    if (!this.#tables.has(table)) this.#tables.set(table, new Map());
-  }
-
-  /** Whether this process created a table or took it over. */
-  has(table: TableKey): boolean {
-    return this.#tables.has(table);
-  }
-
-  get(table: TableKey, chain: string): string | undefined {
-    return this.#tables.get(table)?.get(chain);
-  }
-
-  /** Records what the kernel showed for a chain; undefined forgets it. */
-  set(table: TableKey, chain: string, digest: string | undefined): void {
-    const chains = this.#tables.get(table);
-    if (digest === undefined) chains?.delete(chain);
-    else chains?.set(chain, digest);
-  }
-
-  /** Forgets a table whose content will be replaced. */
-  forget(table: TableKey): void {
-    this.#tables.delete(table);
-  }
-}
+/**
+ * The digests of the chains that this process has written, by table and name. It has the tables that this process created
+ * or took over.
+ */
+export type KnownRules = Map<TableKey, Map<string, string>>;

@@ -33,7 +33,7 @@ export function takeChains(
   for (const name of names) {
     if (chains.has(name)) continue;
     const isWanted = objects.chain(key, name) !== undefined;
-    const isKnown = isWanted && known.get(key, name) !== undefined;
+    const isKnown = isWanted && known.get(key)?.has(name) === true;
     chains.set(name, isKnown ? "ours" : "unsure");
     if (!isWanted) mark(pending, name, `chain ${name}: not ours`, problems);
     else if (!isKnown) pending.add(name);
@@ -41,7 +41,7 @@ export function takeChains(
   for (const name of chains.keys()) {
     if (names.has(name)) continue;
     chains.delete(name);
-    known.set(key, name, undefined);
+    known.get(key)?.delete(name);
   }
   for (const { name } of objects.chains(key)) {
     if (!chains.has(name)) mark(pending, name, `chain ${name}: missing`, problems);

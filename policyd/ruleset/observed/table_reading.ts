@@ -87,7 +87,7 @@ function* readRules(
   const key = tableKey(table);
   for (const { name = "" } of chains) {
     if (mirrored.chains.get(name) !== "ours") continue;
-    const digest = known.get(key, name);
+    const digest = known.get(key)?.get(name);
     if (digest !== rulesDigest(kernel.rulesOf(table, name))) {
       mirrored.chains.set(name, "unsure");
       // The digest is missing when another program committed something while we wrote, so the rules may be anybody's.
@@ -134,7 +134,7 @@ function writeWhole(
   comment: string | undefined,
 ): TableFindings {
   const key = tableKey(table);
-  known.forget(key);
+  known.delete(key);
   mirror.load(key, mirrored);
   const pending: TablePending = { sets: new Set(), chains: new Set(), elements: new Map() };
   for (const set of objects.sets(key)) {
