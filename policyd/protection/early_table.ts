@@ -9,37 +9,28 @@ import type { ProtectedSocket } from "../../objects/socket_refusal.ts";
 /** The table that protects the API server's address before any other table is written. */
 export const EARLY_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge-kept" });
 
+/** The tables of the kernel, and the ruleset, which takes no commit of its own for another program's. */
+export interface EarlyTablePlace {
+  readonly kernel: Pick<Nftables, "head">;
+  readonly ruleset: Pick<Ruleset, "commitBeside">;
+}
+
 /**
- * Keeps connections to the API server from being translated before this daemon has read anything. Until then the rules
- * of an earlier daemon stay in force. They may lead these connections to a pod, and the daemon would never read
- * anything.
+ * Keeps connections to the API server from being translated before this daemon has read anything, by a table for these
+ * sockets, in place of earlier ones. Until then the rules of an earlier daemon stay in force. They may lead these
+ * connections to a pod, and the daemon would never read anything.
  *
  * The table is always written as a whole, and is removed once the node's own tables have the same rules.
+ *
+ * @throws DrawbridgeError when the kernel refuses
  */
-export class EarlyTable {
-  readonly #kernel: Pick<Nftables, "head">;
-  readonly #ruleset: Pick<Ruleset, "commitBeside">;
-
-  /** @param ruleset takes no commit of its own for another program's, after which it would read all tables */
-  constructor(kernel: Pick<Nftables, "head">, ruleset: Pick<Ruleset, "commitBeside">) {
-    this.#kernel = kernel;
-    this.#ruleset = ruleset;
-  }
-
-  /** Writes the table for these sockets, in place of earlier ones. @throws DrawbridgeError when the kernel refuses */
-  write(sockets: readonly ProtectedSocket[]): void {
-    if (sockets.length === 0) return this.remove();
-    const claims = sockets.map(keptElement);
-    const elements = new Map<string, readonly Element[]>(
-      keptSets.map(({ name }) => [name, claims.filter(({ set }) => set === name).map(({ element }) => element)]),
-    );
-    this.#ruleset.commitBeside([...removalOf(this.#kernel, EARLY_TABLE), ...tableChanges(earlyTable, elements)]);
-  }
-
-  /** Removes the table, if it is there. @throws DrawbridgeError when the kernel refuses */
-  remove(): void {
-    this.#ruleset.commitBeside(removalOf(this.#kernel, EARLY_TABLE));
-  }
+export function writeEarlyTable({ kernel, ruleset }: EarlyTablePlace, sockets: readonly ProtectedSocket[]): void {
+  const claims = sockets.map(keptElement);
+  const elements = new Map<string, readonly Element[]>(
+    keptSets.map(({ name }) => [name, claims.filter(({ set }) => set === name).map(({ element }) => element)]),
+  );
+  const written = sockets.length === 0 ? [] : tableChanges(earlyTable, elements);
+  ruleset.commitBeside([...removalOf(kernel, EARLY_TABLE), ...written]);
 }
 
 /** The table without its elements. */

@@ -9,7 +9,6 @@ import type { Configuration } from "../configuration/configuration.ts";
 import { kubeletServer } from "../sources/open.ts";
 import { ApiServers } from "./api_servers.ts";
 import { configuredSockets } from "./configured_sockets.ts";
-import { EarlyTable } from "./early_table.ts";
 import { HostPortRefusals } from "./host_port_refusals.ts";
 import { SocketProtection } from "./socket_protection.ts";
 import { ProtectedSocketIndex } from "./socket_index.ts";
@@ -25,7 +24,7 @@ export interface OpenedProtection {
 
 /** Creates the parts for the configured sockets, in the network namespace of this thread; nothing runs yet. */
 export function openProtection(configuration: Configuration, machine: Machine): OpenedProtection {
-  const { syscalls, logger, judge, ruleset, kernel } = machine;
+  const { syscalls, logger, judge } = machine;
   const configured = configuredSockets(configuration);
   const index = new ProtectedSocketIndex(configured, judge, configuration.podCIDRs);
   const sockets = new ConntrackSockets(syscalls);
@@ -39,7 +38,6 @@ export function openProtection(configuration: Configuration, machine: Machine): 
   const component = new SocketProtection({
     ...machine,
     index,
-    early: new EarlyTable(kernel, ruleset),
     flows,
     ports: configured.ports,
     variable: tryParseAddress(process.env["KUBERNETES_SERVICE_HOST"] ?? ""),

@@ -6,7 +6,7 @@ import type { Commit } from "../ruleset/difference.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { Logger } from "../log/logger.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
-import type { EarlyTable } from "./early_table.ts";
+import { type EarlyTablePlace, writeEarlyTable } from "./early_table.ts";
 import { keptChains, keptElement } from "./nat_exemption.ts";
 import type { ProtectedPort, ProtectedSocket } from "../../objects/socket_refusal.ts";
 import type { ProtectedSocketIndex } from "./socket_index.ts";
@@ -14,11 +14,10 @@ import type { TranslatedFlows } from "./translated_flows.ts";
 
 const OWNER = "protected sockets that are kept";
 
-export interface SocketProtectionParts {
+export interface SocketProtectionParts extends Pick<EarlyTablePlace, "kernel"> {
   readonly index: ProtectedSocketIndex;
   /** The ruleset whose tables have the part `keptSockets()`. Its owner starts and stops it. */
-  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "committed" | "inForce" | "isReconciled">;
-  readonly early: Pick<EarlyTable, "write" | "remove">;
+  readonly ruleset: Pick<Ruleset, "claim" | "provide" | "committed" | "inForce" | "commitBeside">;
   readonly flows: Pick<TranslatedFlows, "forget" | "stop">;
   readonly logger: Logger;
   /** The ports that are protected on all nodes. */
@@ -55,7 +54,7 @@ export class SocketProtection implements ObjectConsumer {
 
   /** Protects the sockets of the node's API servers. Resolves when that is in force or the kernel has refused it. */
   async protect(sockets: readonly ProtectedSocket[]): Promise<void> {
-    const { index, ruleset, early, flows, logger } = this.#parts;
+    const { index, ruleset, flows, logger } = this.#parts;
     index.setAsked(sockets);
     if (this.#isInForce) {
       await ruleset.inForce();
@@ -63,7 +62,7 @@ export class SocketProtection implements ObjectConsumer {
     }
     const kept = sockets.filter((socket) => !this.#isOfService(socket));
     attempt(
-      () => early.write(kept),
+      () => writeEarlyTable(this.#parts, kept),
       (error) =>
         logger.error("the API server's address is not protected before the first list", { error: error.message }),
     );
@@ -88,11 +87,11 @@ export class SocketProtection implements ObjectConsumer {
   }
 
   #rulesInForce({ isWhole }: Commit): void {
-    const { early, flows, index, ports, logger } = this.#parts;
+    const { flows, index, ports, logger } = this.#parts;
     if (!this.#isInForce) {
       this.#isInForce = true;
       attempt(
-        () => early.remove(),
+        () => writeEarlyTable(this.#parts, []),
         (error) => logger.warn("the early table stays; remove it by hand", { error: error.message }),
       );
     }

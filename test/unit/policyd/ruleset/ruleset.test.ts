@@ -3,7 +3,7 @@ import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import type { Change } from "../../../../kernel/nftables/encode/change.ts";
 import type { Table } from "../../../../kernel/nftables/model/object.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import { EARLY_TABLE, EarlyTable } from "../../../../policyd/protection/early_table.ts";
+import { EARLY_TABLE, writeEarlyTable } from "../../../../policyd/protection/early_table.ts";
 import { rulesetBench } from "../../../support/ruleset/bench.ts";
 import { sampleAddress, sampleClaims, sampleTables } from "../../../support/ruleset/sample.ts";
 
@@ -165,10 +165,15 @@ describe("policyd/ruleset", () => {
     };
     clock.pass(SYNC_PERIOD);
     assert.equal(reads, 0);
-    const early = new EarlyTable(kernel, ruleset);
-    early.write([{ address: parseAddress("192.0.2.1"), protocol: "TCP", port: 6443, owner: "the API server" }]);
+    const server = {
+      address: parseAddress("192.0.2.1"),
+      protocol: "TCP",
+      port: 6443,
+      owner: "the API server",
+    } as const;
+    writeEarlyTable({ kernel, ruleset }, [server]);
     assert.notEqual(kernel.table(EARLY_TABLE), undefined);
-    early.remove();
+    writeEarlyTable({ kernel, ruleset }, []);
     assert.equal(kernel.table(EARLY_TABLE), undefined);
     reads = 0;
     clock.pass(SYNC_PERIOD);
