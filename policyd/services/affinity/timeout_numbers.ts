@@ -29,8 +29,8 @@ export interface TimeoutRules {
  * may already carry the number and still needs the rules.
  */
 export class TimeoutClasses {
+  /** The timeouts of Services, by their keys. */
   readonly #timeouts = new Map<string, number>();
-  readonly #users = new Map<number, Set<string>>();
   #kept: readonly number[] = [];
   /** The number of each timeout that is retained or waits for {@link release}. */
   readonly #numbers = new Map<number, number>();
@@ -48,7 +48,7 @@ export class TimeoutClasses {
     for (const [key, seconds] of services) isOther = this.#set(key, seconds) || isOther;
     if (!isOther) return new Set();
     const before = this.#kept;
-    this.#kept = keptTimeouts(this.#users.keys());
+    this.#kept = keptTimeouts(this.#timeouts.values());
     this.#renumber(before);
     return this.#usersBetween(before);
   }
@@ -87,25 +87,12 @@ export class TimeoutClasses {
     return changed;
   }
 
-  /** @returns whether a timeout has got its first user or lost its last one */
+  /** @returns whether the Service's timeout has changed */
   #set(key: string, seconds: number | undefined): boolean {
-    const before = this.#timeouts.get(key);
-    if (before === seconds) return false;
-    let isOther = false;
-    if (before !== undefined) {
-      const users = this.#users.get(before);
-      users?.delete(key);
-      if (users?.size === 0) isOther = this.#users.delete(before);
-    }
-    if (seconds === undefined) {
-      this.#timeouts.delete(key);
-      return isOther;
-    }
-    this.#timeouts.set(key, seconds);
-    const users = this.#users.get(seconds);
-    if (users !== undefined) users.add(key);
-    else this.#users.set(seconds, new Set([key]));
-    return isOther || users === undefined;
+    if (this.#timeouts.get(key) === seconds) return false;
+    if (seconds === undefined) this.#timeouts.delete(key);
+    else this.#timeouts.set(key, seconds);
+    return true;
   }
 
   /** Numbers the timeouts that are retained now and were not before, and marks those that were as leaving. */
@@ -149,9 +136,8 @@ export class TimeoutClasses {
     const changed = new Set<string>();
     // Nearly always each timeout was retained before and still is.
     if (before.length < MOST_TIMEOUTS && this.#kept.length < MOST_TIMEOUTS) return changed;
-    for (const [seconds, users] of this.#users) {
-      if (timeoutFor(seconds, before) === timeoutFor(seconds, this.#kept)) continue;
-      for (const key of users) changed.add(key);
+    for (const [key, seconds] of this.#timeouts) {
+      if (timeoutFor(seconds, before) !== timeoutFor(seconds, this.#kept)) changed.add(key);
     }
     return changed;
   }
