@@ -44,8 +44,6 @@ const LAST_RETRY = 5000;
 /** The most work of one batch while more is pending (`nextBatch`): the event loop waits for each batch. */
 const SLICE_WORK = 48;
 
-type Phase = "stopped" | "unread" | "read";
-
 /**
  * Reconciles the kernel's tables with the desired state.
  *
@@ -60,7 +58,7 @@ export class Ruleset {
   readonly #objects: DesiredObjects;
   readonly #desired = new DesiredElements();
   readonly #writer: TableWriter;
-  #phase: Phase = "stopped";
+  #phase: "stopped" | "unread" | "read" = "stopped";
   readonly #pace: BatchPace;
   #retry = FIRST_RETRY;
   #timer: { readonly at: number; readonly cancel: Cancel } | undefined;
