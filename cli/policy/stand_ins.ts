@@ -56,6 +56,9 @@ export function standInsFor(
   const change = new PolicyChange(before, after);
   if (!change.isAny) return NO_STAND_INS;
   const made = new Made(change, isWhole);
+  const hosts = new Set(
+    [...before, ...after].flatMap((one) => (one.kind === "Pod" && one.hostNetwork ? (one.nodeName ?? []) : [])),
+  );
   for (const labels of made.some(change.otherNamespaces())) {
     const { [NAMESPACE_NAME]: name, ...others } = labels;
     const isNamed = change.namesNamespace(name ?? "");
@@ -83,9 +86,11 @@ export function standInsFor(
       ports.every((port) => pod.ports.some((one) => isSamePort(one, port))) && change.addresses.isAsNew(pod);
     const isShown = (labels: Labels): boolean => {
       const there = thereAs(labels);
-      const first = there.find(isAsNew);
-      const areTwo = first !== undefined && there.some((one) => one !== first && isAsNew(one));
-      return !isWhole && (areTwo || !there.every(({ isOnBoth }) => isOnBoth));
+      const asNew = there.filter(isAsNew);
+      const nodes = new Set(asNew.map(({ pod }) => pod.nodeName));
+      // A pod in a node's network reaches the pods of its node whatever policies say, and new pods may be on others.
+      const areSeen = asNew.length > 1 && (nodes.size > 1 || !hosts.has(asNew[0]?.pod.nodeName ?? ""));
+      return !isWhole && (areSeen || !there.every(({ isOnBoth }) => isOnBoth));
     };
     const formsOf = (labels: Labels): readonly PortForm[] =>
       change.portForms(selections, labels).filter(({ text }) => text !== "" || !isShown(labels));

@@ -86,7 +86,20 @@ describe("cli/policy/diff: what is in no file", () => {
   const pooled = (pool: string): string =>
     node("n1", "192.168.0.1").replace("name: n1", `name: n1, labels: { pool: ${pool} }`) +
     manifest("ClusterNetworkPolicy", "name: c", `spec: ${noPool}`);
+  const onNode = (name: string, more = ""): string =>
+    pod(`shop/${name}`, "10.244.1.5", { spec: `nodeName: n1${more}` });
+  const BESIDE_HOST =
+    node("n1", "192.168.0.1") +
+    pod("shop/agent", "192.168.0.1", { spec: "nodeName: n1, hostNetwork: true" }) +
+    onNode("db-1").replace("app: db-1", "app: db") +
+    onNode("db-2").replace("app: db-2", "app: db").replace("10.244.1.5", "10.244.1.6");
   for (const [what, old, young, ...expected] of [
+    [
+      "all pods that a change cuts off are on the node of a pod in its network, which always reaches them there",
+      BESIDE_HOST + ingress(block("192.168.0.1/32")),
+      BESIDE_HOST + policy("{ podSelector: { matchLabels: { app: db } }, policyTypes: [Ingress] }"),
+      "closes node/n1, shop/agent -> new pod in shop with app=db: 5432/TCP",
+    ],
     [
       "a workload loses the label by which a policy of pods in no file admits it",
       WEB + fromWeb,
