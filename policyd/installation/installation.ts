@@ -1,6 +1,6 @@
 import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrFamily } from "../../kernel/ip/cidr.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
 import { problemLine } from "../problems/problem.ts";
 import type { Node, ObjectChange } from "../../objects/model.ts";
@@ -9,6 +9,7 @@ import { nodeNamed } from "../events/notice.ts";
 import { NodeProblems } from "../events/node_problems.ts";
 import type { HostFiles } from "./host_files.ts";
 import { type InstallationPlaces, Installer } from "./installer.ts";
+import { LEAST_IPV6_MTU } from "../routes/surroundings.ts";
 import { CONFIGURATION_FILE } from "../configuration/schema.ts";
 import { type NetworkParts, ownPart } from "./configuration_list.ts";
 import { ListFile } from "./list_file.ts";
@@ -239,16 +240,9 @@ export class Installation implements ObjectConsumer {
     this.#ranges ??= found.ranges;
     if (this.#ranges === undefined) return undefined;
     const bytes = mtu();
-    if (bytes === undefined) {
-      problems.push(
-        problemLine(
-          "cni-configuration",
-          `MTU of pods is not known: it is that of the interface with the first InternalIP of Node ${nodeName}; ` +
-            "expected such an address, on an interface that is up",
-        ),
-      );
-      return undefined;
-    }
+    const problem = mtuProblem(bytes, this.#ranges, nodeName);
+    if (problem !== undefined) problems.push(problemLine("cni-configuration", problem));
+    if (bytes === undefined || problem !== undefined) return undefined;
     return ownPart({ ...network, ranges: this.#ranges, mtu: bytes }, this.#parts.chain);
   }
 
@@ -279,4 +273,18 @@ export class Installation implements ObjectConsumer {
       logger.warn(`${message} again: another program had removed or changed it`, fields);
     else logger.info(message, fields);
   }
+}
+
+/** Returns why the plugin cannot attach pods with an MTU; undefined where it can. @param bytes undefined while unknown */
+function mtuProblem(bytes: number | undefined, ranges: readonly Cidr[], nodeName: string): string | undefined {
+  if (bytes === undefined)
+    return (
+      `MTU of pods is not known: it is that of the interface with the first InternalIP of Node ${nodeName}; ` +
+      "expected such an address, on an interface that is up"
+    );
+  if (bytes >= LEAST_IPV6_MTU || ranges.every((range) => cidrFamily(range) === 4)) return undefined;
+  return (
+    `MTU of pods is ${bytes}; expected ${LEAST_IPV6_MTU} at least, since they have IPv6: make that of the interface by ` +
+    `which packets leave to other nodes larger by ${LEAST_IPV6_MTU - bytes}, or set encapsulation: never if it is not set`
+  );
 }

@@ -108,6 +108,25 @@ describe("policyd/installation", function () {
     assert.equal(configuration(), before);
   });
 
+  it("HEALTH-06: with an MTU too small for IPv6 the configuration of dual-stack pods is reported and written only once the MTU has grown", async () => {
+    let mtu = 1230;
+    const installation = start({ mtu: () => mtu });
+    installation.apply(node("n1", ["10.244.1.0/24", "fd00:244:1::/64"]));
+    installation.synced();
+    installation.rulesInForce();
+    await until(() => installation.problems().length > 0, "the MTU is reported");
+    assert.match(installation.problems().join(), /MTU of pods is 1230; expected 1280 .* larger by 50, or/);
+    assert.equal(configuration(), "");
+    mtu = 1280;
+    installation.mtuChanged();
+    await until(() => installation.isInstalled, "it is installed");
+    assert.deepEqual(installation.problems(), []);
+  });
+
+  it("HEALTH-06: pods with IPv4 only may have an MTU that is too small for IPv6", async () => {
+    await installed({ mtu: () => 1230 });
+  });
+
   it("D5: another add-on's configuration that runtimes use instead is reported for as long as it is there", async () => {
     const installation = await installed();
     writeFileSync(`${root}/conf/05-other.conflist`, "{}");
