@@ -145,12 +145,17 @@ export function nodeOf(host: Host): string | undefined {
 }
 
 function findAddress(cluster: Cluster, address: Address, services: ReadonlyMap<string, Service>): End {
-  const service = [...services.values()].find(({ clusterIps, externalIps, loadBalancerIngress }) =>
-    [...clusterIps, ...externalIps, ...loadBalancerIngress.map((ingress) => ingress.address)].includes(address),
-  );
+  const service = [...services.values()].find((one) => hasAddress(one, address));
   const name = formatAddress(address);
   if (service !== undefined) return { type: "service", name, service, address };
   return { ...hostsEnd("address", name, [hostAt(cluster, address)]), address };
+}
+
+/** Returns whether an address belongs to a Service; false without a Service. */
+export function hasAddress(service: Service | undefined, address: Address): boolean {
+  if (service === undefined) return false;
+  const { clusterIps, externalIps, loadBalancerIngress } = service;
+  return [...clusterIps, ...externalIps, ...loadBalancerIngress.map((ingress) => ingress.address)].includes(address);
 }
 
 function hostsEnd(type: HostsEnd["type"], name: string, hosts: HostsEnd["hosts"]): HostsEnd {

@@ -4,6 +4,7 @@ import type { EndpointSlice, Labels, Service, Endpoint, EndpointPort, Pod } from
 import { specialClass } from "../../objects/semantics/services/address_class.ts";
 import type { Manifest } from "../input/manifests.ts";
 import { CLUSTER } from "../input/place.ts";
+import { labelsText } from "../output/text.ts";
 import { type WantedEndpoints, wantedEndpoints } from "../input/service_source.ts";
 import { type Cluster, podAddress, UNKNOWN_NODE } from "./cluster.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
@@ -55,7 +56,7 @@ export function serviceObjects(cluster: Cluster): ServiceObjects {
     }
     const ofEndpoints = whole.isHeadless ? familiesOfPods(selected) : whole.clusterIps.map(familyOf);
     const slices = deriveSlices(cluster, service, selected, ofEndpoints.length > 0 ? ofEndpoints : [4]);
-    derived.set(service.key, { ...slices, selector: selectorText(wanted.selector) });
+    derived.set(service.key, { ...slices, selector: labelsText(wanted.selector) });
   }
   const endpointSlices = [...written, ...[...derived.values()].flatMap(({ slices }) => slices)];
   const named = endpointSlices.flatMap(({ endpoints }) =>
@@ -88,12 +89,6 @@ function familiesWanted({ families, familyPolicy }: WantedEndpoints, ofPods: rea
   if (familyPolicy === "SingleStack") return families.length > 0 ? families : ofPods.slice(0, 1);
   const required = familyPolicy === "RequireDualStack" ? FAMILIES : [];
   return [...new Set([...families, ...ofPods, ...required])];
-}
-
-function selectorText(selector: Labels): string {
-  return Object.entries(selector)
-    .map(([key, value]) => `${key}=${value}`)
-    .join(",");
 }
 
 /** The EndpointSlices that a cluster would make from a Service's selector. */

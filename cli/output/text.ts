@@ -1,3 +1,5 @@
+import type { Labels } from "../../objects/model.ts";
+
 /** Returns the protocol and port of connections: `80/TCP`, `ICMP`. */
 export function trafficText({
   protocol,
@@ -17,6 +19,13 @@ export function timeText(milliseconds: number): string {
 /** Returns a number with its noun: `1 pod`, `2 pods`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** Returns labels as kubectl takes them: `app=web,tier=front`. */
+export function labelsText(labels: Labels): string {
+  return Object.entries(labels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(",");
 }
 
 /** Compares texts by their code units, for sorting. */

@@ -2,6 +2,7 @@ import type { Address } from "../../kernel/ip/address.ts";
 import type { ClusterObject, Labels, LabelSelector, Namespace, Node, Pod } from "../../objects/model.ts";
 import { frozenLabels, NAMESPACE_NAME } from "../../objects/name.ts";
 import { keysOf, selects } from "../../objects/semantics/policies/selector.ts";
+import { labelsText } from "../output/text.ts";
 import { labelClasses } from "./label_classes.ts";
 import type { NewAddresses } from "./new_addresses.ts";
 import { distinct, type KnownPod, PolicyChange, type PortForm } from "./policy_change.ts";
@@ -261,10 +262,4 @@ function newNamespace(name: string, labels: Labels): Namespace {
 function namespaceText(labels: Labels): string {
   const text = labelsText(labels);
   return text === "" ? "any other namespace" : `a namespace with ${text}`;
-}
-
-function labelsText(labels: Labels): string {
-  return Object.entries(labels)
-    .map(([key, value]) => `${key}=${value}`)
-    .join(",");
 }

@@ -12,7 +12,7 @@ import { summaryOf } from "./page.ts";
 import { EFFECTS } from "./pair_change.ts";
 import { diffGraph, type DiffReport, type ReportedChange, changeInWords } from "./print.ts";
 import { type WayChange, wayInWords } from "./ways.ts";
-import type { InWords } from "./witness_text.ts";
+import type { InWords } from "./witness.ts";
 
 /** GitHub limits comments to 65,536 characters; GitLab and others permit more. */
 const MOST_CHARACTERS = 60_000;

@@ -1,11 +1,11 @@
 import { compareTexts } from "../../output/text.ts";
 import type { EndGroup } from "./end_class.ts";
 import { type ExamplePair, type GroupChange, sizeFor } from "./diff.ts";
-import { groupNames, type GroupNames } from "./group_names.ts";
 import { type Cause, changeKey, type PairChange } from "./pair_change.ts";
+import { jointNames } from "../joint_names.ts";
 
 /** An equal change from each of some groups to each of others. */
-export interface MergedChange {
+interface MergedChange {
   /** Names of groups, or words for all of a namespace, all nodes or the outside (see {@link groupNames}). */
   readonly from: readonly string[];
   readonly to: readonly string[];
@@ -99,4 +99,22 @@ function nameKey({ from, to, change }: MergedChange): string {
 
 function exampleKey({ source, destination }: ExamplePair): string {
   return `${source.group.name}\n${destination.group.name}`;
+}
+
+/** The names of the larger units of a group. */
+const UNITS: Readonly<Record<EndGroup["kind"], (whole: string) => readonly string[]>> = {
+  pods: (whole) => ["all pods", `${whole}/*`],
+  "new pods": (whole) => ["any new pod", `any new pod in ${whole}`],
+  nodes: () => ["all nodes"],
+  outside: (whole) => ["outside", whole],
+  "domain names": (whole) => ["all domain names", whole],
+};
+
+/** Names some groups in the order of their names. */
+type GroupNames = (some: ReadonlySet<EndGroup>) => readonly string[];
+
+/** Returns the function that names some of all existing groups as {@link jointNames} does. */
+export function groupNames(all: readonly EndGroup[]): GroupNames {
+  const namesOf = jointNames(all, ({ kind, whole }: EndGroup) => UNITS[kind](whole));
+  return (some) => namesOf(some).toSorted();
 }

@@ -2,7 +2,7 @@ import type { CellState, HeatCell, PageContent } from "../../output/page/page.ts
 import { type DiffReport, allInWords } from "./print.ts";
 import { type ChangeType, EFFECTS } from "./pair_change.ts";
 import type { WayChange } from "./ways.ts";
-import type { InWords } from "./witness_text.ts";
+import type { InWords } from "./witness.ts";
 
 /** The texts of a page besides its changes. */
 export interface ChangePage {

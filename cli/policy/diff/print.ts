@@ -6,8 +6,7 @@ import type { Style } from "../../style.ts";
 import type { OneSided } from "./end_class.ts";
 import { EFFECTS, type PairChange } from "./pair_change.ts";
 import { type WayChange, wayInWords, wayObject } from "./ways.ts";
-import type { Witness } from "./witness.ts";
-import { exampleText, reasonLines, type InWords } from "./witness_text.ts";
+import { type Witness, exampleText, reasonLines, type InWords } from "./witness.ts";
 
 /** A change with its witness, either merged or between two groups. */
 export interface ReportedChange {

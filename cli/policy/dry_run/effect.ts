@@ -4,7 +4,7 @@ import { isFinished } from "../../../objects/semantics/policies/address_owner.ts
 import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { groupName } from "../../cluster/group.ts";
 import { type EndGroup, NO_SIZES, type Sides } from "../diff/end_class.ts";
-import { groupNames } from "../diff/group_names.ts";
+import { groupNames } from "../diff/merge.ts";
 import type { Shown } from "../../input/shown.ts";
 import type { ObjectChange } from "./apply.ts";
 

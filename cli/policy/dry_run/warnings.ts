@@ -10,7 +10,7 @@ import { includes } from "../connections/connection_set.ts";
 import type { Comparison } from "../diff/compared.ts";
 import type { PolicyDiff } from "../diff/diff.ts";
 import type { EndGroup, Sides } from "../diff/end_class.ts";
-import { groupNames } from "../diff/group_names.ts";
+import { groupNames } from "../diff/merge.ts";
 import { lintContext } from "../lint/context.ts";
 import { lintIn } from "../lint/lint.ts";
 import { allowsNothing } from "../lint/rules/allows_nothing.ts";

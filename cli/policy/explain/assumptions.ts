@@ -52,14 +52,10 @@ function representatives(from: HostsEnd, to: End, outcomes: readonly Outcome[]):
     evaluated.from.add(source);
     evaluated.to.add(destination);
   }
-  const ends =
-    to.type === "service"
-      ? [{ end: from, count: evaluated.from.size }]
-      : [
-          { end: from, count: evaluated.from.size },
-          { end: to, count: evaluated.to.size },
-        ];
-  return ends
+  return [
+    { end: from, count: evaluated.from.size },
+    ...(to.type === "service" ? [] : [{ end: to, count: evaluated.to.size }]),
+  ]
     .filter(({ end, count }) => count < end.hosts.length && end.hosts.length > MOST_HOSTS)
     .map(
       ({ end }) => `${end.name} has ${end.hosts.length} pods: of those that policies cannot tell apart two are judged`,

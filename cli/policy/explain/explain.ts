@@ -4,6 +4,7 @@ import type { Traffic } from "../../../objects/semantics/policies/flow.ts";
 import {
   type End,
   flowEndOf,
+  hasAddress,
   type Host,
   hostAt,
   hostName,
@@ -13,7 +14,6 @@ import {
 } from "../../cluster/find_end.ts";
 import { type ServiceReport, serviceReport } from "./service_report.ts";
 import { connectionText } from "../connections/connection_set.ts";
-import { hasAddress } from "./paths/entry_nodes.ts";
 import type { ExplainContext, NodesThatMatter } from "./context.ts";
 import type { Case, EndpointReport, ExplainQuestion, Explanation } from "./explanation.ts";
 import { evaluateWay, withoutNearest } from "./evaluate_way.ts";

@@ -1,23 +1,20 @@
 import type { LintRule } from "./finding.ts";
 import { ignoreComment } from "./silence.ts";
-import { adminPolicies } from "./rules/admin_policies.ts";
-import { allowsNothing } from "./rules/allows_nothing.ts";
+import { adminPolicies, exceptOutsideCidr, experimental, invalid } from "./rules/invalid.ts";
+import { allowsNothing, rulesIgnored } from "./rules/allows_nothing.ts";
 import { dnsForgotten } from "./rules/dns.ts";
 import { enginesDiffer } from "./rules/engines.ts";
 import { familyForgotten } from "./rules/family.ts";
-import { exceptOutsideCidr, experimental, invalid } from "./rules/invalid.ts";
 import { notExpressible } from "./rules/not_expressible.ts";
 import { andOr, hostNetwork, peersReadAs } from "./rules/peers.ts";
-import { rulesIgnored } from "./rules/policy_types.ts";
 import { servicePort, unknownPortName } from "./rules/ports.ts";
 import { redundant } from "./rules/redundant.ts";
 import { namespaceTypo, peerSelectsNothing, selectsNothing, unknownNamespace } from "./rules/selects_nothing.ts";
 import { externalIps, nodesReachable, serviceAddress, topologyKeys } from "./rules/services.ts";
 import { inShadow, shadowAnnotation } from "./rules/shadow.ts";
-import { shadowed } from "./rules/shadowed.ts";
+import { shadowed, undefinedOrder } from "./rules/shadowed.ts";
 import { tooLarge } from "./rules/too_large.ts";
 import { controllerKeptOut } from "./rules/ways_in.ts";
-import { undefinedOrder } from "./rules/undefined_order.ts";
 
 /** All rules of lint. */
 export const RULES: readonly LintRule[] = [

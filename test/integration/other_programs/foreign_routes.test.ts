@@ -1,7 +1,7 @@
 import { FAMILIES } from "../../../kernel/ip/address.ts";
 import assert from "node:assert/strict";
 import { systemMachine } from "../../../cli/node/machine/system_machine.ts";
-import { directRoutes } from "../../../cli/node/doctor/checks/direct_routes.ts";
+import { directRoutes } from "../../../cli/node/doctor/checks/network.ts";
 import { podNetworks } from "../../../cli/node/doctor/checks/pod_networks.ts";
 import { diagnose } from "../../../policyd/problems/diagnose.ts";
 import type { Check } from "../../../cli/node/doctor/facts.ts";

@@ -1,7 +1,10 @@
-import { familyOf } from "../../../../kernel/ip/address.ts";
+import { familyOf, formatAddress } from "../../../../kernel/ip/address.ts";
 import { TUNNEL, tunnelOverhead } from "../../../../policyd/routes/tunnel.ts";
-import { seen, type CheckedLink, type Hint } from "../../../../policyd/problems/check.ts";
+import { seen, type CheckedLink, type Hint, type Remark } from "../../../../policyd/problems/check.ts";
 import type { NodeFacts, Check } from "../facts.ts";
+import { formatCidr } from "../../../../kernel/ip/cidr.ts";
+import { repairSteps } from "../../../../cni/node_state/difference.ts";
+import { type Problem, problemsOf } from "../../../../cni/node_state/problems.ts";
 
 export const mtu: Check = {
   id: "mtu",
@@ -61,5 +64,40 @@ function* tunnelMtu({ links, addresses }: NodeFacts, device: CheckedLink | undef
     what: `${device.name} has an MTU of ${device.mtu}; ${link.name} with ${link.mtu} leaves ${most} of it`,
     why: "full packets to other nodes are fragmented or dropped: small ones pass, downloads hang",
     way: `ip link set ${device.name} mtu ${most}`,
+  };
+}
+
+export const directRoutes: Check = {
+  id: "direct-routes",
+  summary: "The network between nodes carries packets with addresses of pods, as far as some nodes answer.",
+  needs: ["directRoutes"],
+  examine: ({ directRoutes: routes }) =>
+    (seen(routes) ?? [])
+      .filter(({ isAnswered }) => !isAnswered)
+      .map(({ destination, gateway, to }) => ({
+        severity: "info",
+        what: `${formatAddress(to)} does not answer by the direct route to ${formatCidr(destination)} via ${formatAddress(gateway)}: whether the network between carries addresses of pods is not known`,
+        why: "clouds drop packets with addresses that they have not given out themselves (anti-spoofing), and say nothing; a node without pods or with a firewall does not answer, either",
+        way: "try it from a pod to one of that node; where nothing arrives, use VXLAN between all nodes: encapsulation: always, which is manifests/overlays/vxlan",
+      })),
+};
+
+export const nodeState: Check = {
+  id: "node-state",
+  summary: "The bridge, its addresses, routes and settings, and pods' ports are as the pods need them.",
+  needs: ["nodeState"],
+  examine: (facts) =>
+    (seen(facts.nodeState) ?? []).flatMap(({ desired, observed }) => {
+      const remaining = repairSteps(desired, observed);
+      return problemsOf(desired, { remaining, refused: [], observed }).map(remarkOf);
+    }),
+};
+
+function remarkOf({ text, isCut }: Problem): Remark {
+  return {
+    severity: isCut ? "error" : "warning",
+    what: text.replace(": could not ", ": expected to "),
+    why: isCut ? "pods of this node lack some of their network" : "packets take a longer way, or a less safe one",
+    way: "policyd repairs it within a second while it runs: look whether it does, and which program changes it (ip monitor)",
   };
 }

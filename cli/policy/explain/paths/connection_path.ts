@@ -5,8 +5,8 @@ import { evaluate } from "../../../../objects/semantics/services/evaluate.ts";
 import type { Packet } from "../../../../objects/semantics/services/packet.ts";
 import type { Candidate, Masquerade, Translate, Verdict } from "../../../../objects/semantics/services/verdict.ts";
 import { ownerOf, UNKNOWN_NODE } from "../../../cluster/cluster.ts";
-import { flowEndOf, type Host, hostAt, hostName, nodeOf } from "../../../cluster/find_end.ts";
-import { entryNodes, hasAddress } from "./entry_nodes.ts";
+import { flowEndOf, hasAddress, type Host, hostAt, hostName, nodeOf } from "../../../cluster/find_end.ts";
+import { entryNodes } from "./entry_nodes.ts";
 import type { ExplainContext } from "../context.ts";
 
 /** The verdict of a node's Services on a packet. */

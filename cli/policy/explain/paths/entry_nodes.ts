@@ -1,7 +1,7 @@
 import { type Address, familyOf } from "../../../../kernel/ip/address.ts";
 import type { Endpoint, Service } from "../../../../objects/model.ts";
 import { ownerOf, UNKNOWN_NODE } from "../../../cluster/cluster.ts";
-import { type Host, hostAt, nodeOf } from "../../../cluster/find_end.ts";
+import { hasAddress, type Host, hostAt, nodeOf } from "../../../cluster/find_end.ts";
 import { type ExplainContext, MOST_HOSTS } from "../context.ts";
 
 /**
@@ -49,15 +49,4 @@ export function nodesThatMatter(context: ExplainContext, services: readonly Serv
   const isHosting = (name: string): boolean => hosting.has(name);
   const ordered = [...all.filter(isHosting), ...all.filter((name) => !isHosting(name))];
   return ordered.length === 0 ? [UNKNOWN_NODE] : ordered;
-}
-
-/** Returns whether an address belongs to a Service; false without a Service. */
-export function hasAddress(service: Service | undefined, address: Address): boolean {
-  if (service === undefined) return false;
-  const { clusterIps, externalIps, loadBalancerIngress } = service;
-  return (
-    clusterIps.includes(address) ||
-    externalIps.includes(address) ||
-    loadBalancerIngress.some((ingress) => ingress.address === address)
-  );
 }

@@ -8,6 +8,7 @@ import { suggestionText } from "../nearest_label.ts";
 import { evaluatedPeers, ownNamespace, podsOfBlocks, UNLESS_TO_COME } from "../peer_state.ts";
 import { peerText } from "../selector_text.ts";
 import { unreadParts } from "../unread.ts";
+import { at } from "../../../input/raw.ts";
 
 export const allowsNothing: LintRule = {
   id: "allows-nothing",
@@ -80,3 +81,26 @@ function closedDirection(
   // A type without rules may be intended.
   return [asInfo(remark(manifest, ["spec", "policyTypes"], message, fix))];
 }
+
+export const rulesIgnored: LintRule = {
+  id: "rules-ignored",
+  severity: "warning",
+  summary:
+    "Rules of a direction that policyTypes omits are ignored, and so is an empty egress list without policyTypes.",
+  reason: "They look like a protection that is not there.",
+  check: ({ networkPolicies }) =>
+    networkPolicies.flatMap(({ manifest, policy }) =>
+      DIRECTIONS.flatMap((direction) => {
+        if (isolates(policy, direction)) return [];
+        const type = direction === "egress" ? "Egress" : "Ingress";
+        if (policy[direction].length > 0) {
+          const message = `the ${direction} rules are ignored: policyTypes has no ${type}`;
+          return [remark(manifest, ["spec", direction], message, `add ${type} to policyTypes, or delete the rules`)];
+        }
+        const isEmptyEgress = direction === "egress" && Array.isArray(at(manifest.source, "spec", "egress"));
+        if (!isEmptyEgress || Array.isArray(at(manifest.source, "spec", "policyTypes"))) return [];
+        const message = "egress: [] without policyTypes isolates nothing: all egress stays allowed";
+        return [remark(manifest, ["spec", "egress"], message, "write policyTypes: [Ingress, Egress] to close egress")];
+      }),
+    ),
+};
