@@ -94,6 +94,7 @@ export function waysInto(
   for (const placed of objects) {
     const { object } = placed;
     if (object.kind !== "Ingress" && object.kind !== "HTTPRoute" && object.kind !== "GRPCRoute") continue;
+    if ("parents" in object && object.parents.length === 0) continue;
     const name = wayObjectName(object);
     const backends = object.backends.flatMap((backend): readonly WayBackend[] => {
       const refusal = finder.refusalOf(object, backend);
@@ -147,8 +148,9 @@ class WayFinder {
     return object.kind === "Ingress" ? [this.#throughClass(object)] : this.#throughGateways(object);
   }
 
-  /** Returns why a route may not use a Service of another namespace; undefined where it may. */
-  refusalOf(object: Ingress | Route, { namespace, service }: Backend): string | undefined {
+  /** Returns why a way by a backend is not judged, such as a Service of another namespace; undefined where it is. */
+  refusalOf(object: Ingress | Route, { namespace, kind, service }: Backend): string | undefined {
+    if (kind !== "Service") return `where the ${kind} ${namespace}/${service} leads is not known`;
     if (namespace === object.namespace) return undefined;
     const isGranted = this.#all.some(
       (one) =>
@@ -179,7 +181,8 @@ class WayFinder {
       const gateway = this.#all.find(
         (one) => one.kind === "Gateway" && one.namespace === parent.namespace && one.name === parent.name,
       );
-      const key = `Gateway ${parent.namespace}/${parent.name}`;
+      const key = `${parent.kind} ${parent.namespace}/${parent.name}`;
+      if (parent.kind !== "Gateway") return { through: key, doubt: `through which pods the ${key} leads is not known` };
       if (gateway?.kind !== "Gateway") return { through: key, doubt: `the ${key} was not read` };
       const named = gateway.listeners.filter(
         ({ name, port }) => (parent.sectionName ?? name) === name && (parent.port ?? port) === port,

@@ -32,6 +32,9 @@ const NOT_READ: ReadonlySet<string> = new Set([
   `${GATEWAYS}/TCPRoute`,
   `${GATEWAYS}/TLSRoute`,
   `${GATEWAYS}/UDPRoute`,
+  `${GATEWAYS}/ListenerSet`,
+  "gateway.networking.x-k8s.io/XListenerSet",
+  "inference.networking.k8s.io/InferencePool",
   "route.openshift.io/Route",
   "traefik.io/IngressRoute",
   "traefik.containo.us/IngressRoute",
@@ -87,14 +90,17 @@ function readIngress(object: Reader, source: unknown): WayObject {
   return { kind: "Ingress", namespace, name, className: className || undefined, backends };
 }
 
-/** Reads a backend. @returns undefined for a resource instead of a Service, such as a bucket */
-function ingressBackend(backend: Reader, namespace: string, path: FieldPath): Backend | undefined {
+function ingressBackend(backend: Reader, namespace: string, path: FieldPath): Backend {
   const service = backend.optionalObject("service");
-  if (service === undefined) return undefined;
+  if (service === undefined) {
+    const resource = backend.object("resource");
+    return { namespace, kind: resource.string("kind"), service: resource.string("name"), port: undefined, path };
+  }
   const port = service.object("port");
   const number = port.optionalInteger("number", 0, 65_535);
   return {
     namespace,
+    kind: "Service",
     service: expectName(service.get("name"), service.path("name")),
     // The API server treats zero as absent.
     port: number ? number : port.string("name"),
@@ -146,9 +152,11 @@ function readRoute(object: Reader, kind: Route["kind"]): WayObject {
   const parents = spec.all("parentRefs", (value, field): Parent | undefined => {
     const parent = new Reader(value, field);
     const group = parent.optionalString("group") ?? GATEWAYS;
-    // A Service as parent is about traffic within the cluster.
-    if (group !== GATEWAYS || (parent.optionalString("kind") ?? "Gateway") !== "Gateway") return undefined;
+    const ofParent = parent.optionalString("kind") ?? "Gateway";
+    // A Service as parent, or Istio's ServiceEntry, is about traffic within the cluster.
+    if (group === "" || ofParent === "ServiceEntry") return undefined;
     return {
+      kind: group === GATEWAYS || ofParent !== "Gateway" ? ofParent : `${ofParent} of ${group}`,
       namespace: parent.optionalString("namespace") ?? namespace,
       name: parent.string("name"),
       sectionName: parent.optionalString("sectionName"),
@@ -176,12 +184,12 @@ function readRoute(object: Reader, kind: Route["kind"]): WayObject {
   };
 }
 
-/** Reads a backend. @returns undefined for other kinds than Services, and for a Service that gets no requests */
+/** Reads a backend. @returns undefined for one that gets no requests */
 function routeBackend(backend: Reader, namespace: string, path: FieldPath): Backend | undefined {
-  const isService =
-    (backend.optionalString("group") ?? "") === "" && (backend.optionalString("kind") ?? "Service") === "Service";
-  if (!isService || backend.optionalInteger("weight", 0, 1_000_000) === 0) return undefined;
+  const [group, kind] = [backend.optionalString("group") ?? "", backend.optionalString("kind") ?? "Service"];
+  if (backend.optionalInteger("weight", 0, 1_000_000) === 0) return undefined;
   return {
+    kind: group === "" || kind !== "Service" ? kind : `${kind} of ${group}`,
     namespace: backend.optionalString("namespace") ?? namespace,
     service: backend.string("name"),
     port: backend.optionalInteger("port", 1, 65_535),

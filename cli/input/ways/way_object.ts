@@ -14,9 +14,11 @@ export interface PlacedWayObject {
   readonly source: unknown;
 }
 
-/** A port of a Service to which requests are forwarded. */
+/** A port of a Service, or an object of another kind, to which requests are forwarded. */
 export interface Backend {
   readonly namespace: string;
+  /** `Service`; where a backend of another kind leads is not known. */
+  readonly kind: string;
   readonly service: string;
   /** The port's number or, for an Ingress, its name in the Service; undefined where a route omits it. */
   readonly port: number | string | undefined;
@@ -72,12 +74,14 @@ export const ROUTE_KINDS = ["HTTPRoute", "GRPCRoute"] as const;
 
 export interface Route extends Named {
   readonly kind: (typeof ROUTE_KINDS)[number];
-  /** The Gateways that the route asks to attach to. */
+  /** The Gateways, or objects of other kinds, that the route asks to attach to. */
   readonly parents: readonly Parent[];
   readonly backends: readonly Backend[];
 }
 
 export interface Parent extends Named {
+  /** `Gateway`, or a kind that is not judged. */
+  readonly kind: string;
   /** One listener, by name or port; without both, all listeners. */
   readonly sectionName: string | undefined;
   readonly port: number | undefined;

@@ -35,6 +35,8 @@ interface Way {
   readonly name: string;
   /** `IngressClass nginx`; undefined where the reason why the way is not judged does not depend on it. */
   readonly through: string | undefined;
+  /** `Service`, or the kind of another object that is not judged. */
+  readonly kind: string;
   /** `shop/web`. */
   readonly service: string;
   readonly port: number | string | undefined;
@@ -98,16 +100,16 @@ function ofServices(
   why: string | undefined,
   openOf: (endpoints: readonly EndpointOf[]) => Connections,
 ): readonly Way[] {
-  const byPort = Map.groupBy(backends, ({ namespace, service, port }) => `${namespace}/${service}:${port ?? ""}`);
+  const byPort = Map.groupBy(backends, (one) => `${one.kind} ${one.namespace}/${one.service}:${one.port ?? ""}`);
   return [...byPort.values()].flatMap(([first]) => {
     if (first === undefined) return [];
-    const { namespace, service, port, endpoints, path } = first;
+    const { namespace, kind, service, port, endpoints, path } = first;
     const byWorkload = Map.groupBy(endpoints, ({ pod }) => workloadText(pod));
     const ends = [...byWorkload].map(([workload, some]): [string, WayEnd] => {
       return [workload, { groups: some.map(({ pod }) => groupName(pod, by)), open: openOf(some) }];
     });
     const place = { file: placed.file, line: placed.lineOf(path) };
-    return [{ name, through, service: `${namespace}/${service}`, port, ...place, to: new Map(ends), why }];
+    return [{ name, through, kind, service: `${namespace}/${service}`, port, ...place, to: new Map(ends), why }];
   });
 }
 
@@ -142,15 +144,16 @@ export function wayChanges({ ways: before }: WaySide, { ways: after }: WaySide):
 /** Returns whether two ways lead by one object to one port, and by one class or Gateway where both are known. */
 function isSame(one: Way, other: Way): boolean {
   const isThrough = one.through === undefined || other.through === undefined || one.through === other.through;
-  return isThrough && one.name === other.name && one.service === other.service && one.port === other.port;
+  const isSameService = one.kind === other.kind && one.service === other.service && one.port === other.port;
+  return isThrough && one.name === other.name && isSameService;
 }
 
 function orderOf(change: WayChange): string {
   return `${keyOf(change)}\n${change.type}\n${change.to.join()}`;
 }
 
-function keyOf({ name, through, service, port }: Omit<Way, "to">): string {
-  return [name, through ?? "", service, port ?? ""].join("\n");
+function keyOf({ name, through, kind, service, port }: Omit<Way, "to">): string {
+  return [name, through ?? "", kind, service, port ?? ""].join("\n");
 }
 
 /** Returns how a way differs, by the workloads it leads to; undefined stands for a side without it. */
@@ -188,8 +191,8 @@ const MOST_NAMES = 8;
 
 /** Returns a way in words: its object with file and line, and what opens or closes by it. */
 export function wayInWords(way: WayChange): InWords {
-  const { type, name, file, line, through, service, port, connections, isPartly, why } = way;
-  const serviceText = `Service ${service}${port === undefined ? "" : ` port ${port}`}`;
+  const { type, name, file, line, through, kind, service, port, connections, isPartly, why } = way;
+  const serviceText = `${kind} ${service}${port === undefined ? "" : ` port ${port}`}`;
   const to = way.to.length > 0 ? way.to : [serviceText];
   // Nothing is opened or closed by a way that is not judged.
   const isOpen = connections !== "";
@@ -207,10 +210,11 @@ export function wayInWords(way: WayChange): InWords {
 }
 
 /** Returns the object that docs/cli.md describes. */
-export function wayObject({ type, through, port, connections, isPartly, why, ...way }: WayChange): object {
+export function wayObject({ type, through, kind, port, connections, isPartly, why, ...way }: WayChange): object {
   return {
     change: type,
     ...way,
+    service: kind === "Service" ? way.service : null,
     through: through ?? null,
     port: port ?? null,
     connections: connections === "" ? [] : connections.split(","),

@@ -18,7 +18,7 @@ interface Change {
   readonly name: string;
   readonly file: string;
   readonly through: string | null;
-  readonly service: string;
+  readonly service: string | null;
   readonly port: string | number | null;
   readonly to: readonly string[];
   readonly connections: readonly string[];
@@ -177,6 +177,52 @@ describe("ways in: changes", () => {
         "added Ingress shop/web > shop/web: 8080/TCP",
       ]);
     }
+  });
+
+  it("INGRESS-06: a route through a ListenerSet, and an Ingress or a route to another kind than a Service, is not judged, and no way for traffic within the cluster or without weight", async () => {
+    const route = (parent: string, backend: string): string =>
+      object(
+        "gateway.networking.k8s.io/v1",
+        "HTTPRoute",
+        "name: web, namespace: shop",
+        `spec: { parentRefs: [{ name: p, ${parent} }], rules: [{ backendRefs: [{ name: web, port: 80, ${backend} }] }] }`,
+      );
+    const pool = "group: inference.networking.k8s.io, kind: InferencePool";
+    const toPool = "where the InferencePool shop/web leads is not known";
+    for (const [way, ...expected] of [
+      [route("kind: ListenerSet", ""), "Service", "through which pods the ListenerSet shop/p leads is not known"],
+      [
+        route("kind: Gateway, group: x.org", ""),
+        "Service",
+        "through which pods the Gateway of x.org shop/p leads is not known",
+      ],
+      [route("kind: Gateway", pool), null, toPool],
+      [route("kind: Gateway", `${pool}, weight: 0`)],
+      [route("kind: Service, group: ''", pool)],
+      [route("kind: ServiceEntry, group: networking.istio.io", "")],
+      [
+        ingress("web", "ingressClassName: nginx, defaultBackend: { resource: { kind: Bucket, name: b } }"),
+        null,
+        "where the Bucket shop/b leads is not known",
+      ],
+    ] as const) {
+      const outcome = await diff(OBJECTS, OBJECTS + way, "-o", "json");
+      const [kind, why] = expected;
+      assert.deepEqual(
+        waysOf(outcome).map(({ service: of, connections, notJudged }) => [of && "Service", connections, notJudged]),
+        why === undefined ? [] : [[kind, [], why]],
+        way,
+      );
+      assert.deepEqual(
+        [outcome.code, outcome.err.includes(why ?? "no way")],
+        why === undefined ? [0, false] : [1, true],
+      );
+    }
+    const text = await diff(OBJECTS, OBJECTS + route("kind: Gateway", pool));
+    assert.match(
+      text.out,
+      /^added way in by HTTPRoute shop\/web \(b\.yaml:\d+\) -> InferencePool shop\/web port 80: not/m,
+    );
   });
 
   it("INGRESS-15: every output format of policy diff and dry-run has the ways that differ", async () => {

@@ -45,6 +45,9 @@ describe("ways in: reading", () => {
       ["Route", "route.openshift.io/v1"],
       ["IngressRoute", "traefik.io/v1alpha1"],
       ["HTTPProxy", "projectcontour.io/v1"],
+      ["ListenerSet", "gateway.networking.k8s.io/v1"],
+      ["XListenerSet", "gateway.networking.x-k8s.io/v1alpha1"],
+      ["InferencePool", "inference.networking.k8s.io/v1"],
     ] as const) {
       const { open, err } = await waysInOf(
         object(apiVersion, kind, "name: old, namespace: shop") + WEB + NGINX + INGRESS,

@@ -47,7 +47,6 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
         "shop/api: 7000/TCP",
         "shop/web: 8080/TCP,9090/TCP",
       ],
-      ["ingressClassName: nginx, defaultBackend: { resource: { kind: Bucket, name: b } }"],
     ] as const) {
       const { open, err } = await waysInOf(NGINX + WEB + other + ingress("web", spec));
       assert.deepEqual([open, err], [expected.map((one) => `IngressClass nginx > ${one}`), ""], spec);
@@ -120,7 +119,6 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     assert.deepEqual(await open("{ backendRefs: [{ name: web, port: 80, weight: 0 }] }"), []);
     const mirror = "{ type: RequestMirror, requestMirror: { backendRef: { name: web, port: 81 } } }";
     assert.deepEqual(await open(`{ filters: [${mirror}] }`), ["Gateway edge/public > shop/web: 9090/TCP"]);
-    assert.deepEqual(await open("{ backendRefs: [{ group: x.org, kind: Bucket, name: web, port: 80 }] }"), []);
   });
 
   it("INGRESS-03: a Service of another namespace counts only with a ReferenceGrant for it", async () => {
