@@ -44,7 +44,7 @@ import { ServicePorts } from "./node/masquerade/service_ports.ts";
 import { kernelNodePorts, kernelSockets } from "./node/masquerade/taken_ports.ts";
 import { AttachmentRules } from "./node/attachment_rules.ts";
 import { elementsOnBridge } from "./node/tables/attached_addresses.ts";
-import { knownPathElements } from "./node/tables/path_mtu_guard.ts";
+import { knownPaths } from "./node/tables/path_mtu_guard.ts";
 import { sampleOf, tryTable } from "../kernel/nftables/table_check.ts";
 import { writeConntrackSettings } from "./node/conntrack_settings.ts";
 import { refuseUnfitKernel } from "./checks/kernel.ts";
@@ -202,7 +202,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
       uses: ({ address }) => attachments.hasGateway(address),
     },
     syncPeriod,
-    setOnLink: (addresses) => ruleset.claim("paths to nodes", knownPathElements(addresses)),
+    setOnLink: knownPaths(ruleset),
   });
   const wasEnforced = (): boolean => mark.isSet();
   const { beside, takeOver } = openCoexistence(configuration, machine, tables, wasEnforced);

@@ -1,4 +1,4 @@
-import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
+import { type Address, familyOf, formatAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { familyWords } from "../../../kernel/nftables/model/family_words.ts";
 import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
 import { concatenation, type Selector } from "../../../kernel/nftables/model/expression.ts";
@@ -14,6 +14,7 @@ import {
   rule,
 } from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
+import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { INET_TABLE } from "../../ruleset/table_part.ts";
 import { DropReason } from "./drop_reasons.ts";
 
@@ -67,11 +68,23 @@ export function knownPathRules(bridge: string, ends: string): readonly Rule[] {
   );
 }
 
-/** Returns the elements for the addresses of nodes that are reached without a router. */
-export function knownPathElements(addresses: ReadonlySet<Address>): readonly DesiredElement[] {
-  return [...addresses].map((address) => ({
-    table: INET_TABLE,
-    set: `${ON_LINK}${familyOf(address)}`,
-    element: { key: [address, address] },
-  }));
+/**
+ * Returns a function that claims the addresses of nodes that are reached without a router, in place of those before. With
+ * thousands of nodes a claim of all of them would take tens of milliseconds.
+ *
+ * @param ruleset whose tables have {@link knownPathSets}
+ */
+export function knownPaths(ruleset: Pick<Ruleset, "claim">): (addresses: ReadonlySet<Address>) => void {
+  let known: ReadonlySet<Address> = new Set();
+  const claim = (address: Address, elements: readonly DesiredElement[]): void =>
+    ruleset.claim(`path to ${formatAddress(address)}`, elements);
+  return (addresses) => {
+    for (const address of known) if (!addresses.has(address)) claim(address, []);
+    for (const address of addresses) if (!known.has(address)) claim(address, [elementOf(address)]);
+    known = addresses;
+  };
+}
+
+function elementOf(address: Address): DesiredElement {
+  return { table: INET_TABLE, set: `${ON_LINK}${familyOf(address)}`, element: { key: [address, address] } };
 }
