@@ -1,8 +1,9 @@
-import type { Pod } from "../../objects/model.ts";
+import type { Labels, Pod } from "../../objects/model.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import { workloadKeyOf } from "../../objects/workload_name.ts";
+import { frozenLabels } from "../../objects/name.ts";
 import type { Manifest } from "./manifests.ts";
-import { CONTROLLER_LABELS } from "./workload.ts";
+import { CONTROLLER_LABELS, INJECTED_LABELS } from "./workload.ts";
 
 /** Returns the pods of templates without those of which another pod of the workload shows all that policies ask for. */
 export function unshownPods(templates: readonly Manifest<Pod>[], pods: readonly Pod[]): readonly Manifest<Pod>[] {
@@ -23,4 +24,51 @@ function shows(pod: Pod, { labels, ports, hostNetwork, controller }: Pod): boole
       pod.ports.some((one) => one.name === name && one.protocol === protocol && one.port === port),
     )
   );
+}
+
+/** What templates make of the pods that exist. */
+export interface RolledOut {
+  readonly changed: readonly { readonly before: Manifest<Pod>; readonly after: Manifest<Pod> }[];
+  /** Stand-ins for templates that none of these pods shows. */
+  readonly added: readonly Manifest<Pod>[];
+}
+
+/**
+ * Returns the pods of the templates' workloads as if each had been replaced by one of its template: of several templates
+ * that with the most of its labels.
+ */
+export function rollOut(pods: readonly Manifest<Pod>[], templates: readonly Manifest<Pod>[]): RolledOut {
+  const ofWorkload = Map.groupBy(templates, ({ object }) => workloadKeyOf(object));
+  const changed = pods.flatMap((before) => {
+    const [first, ...others] = ofWorkload.get(workloadKeyOf(before.object)) ?? [];
+    if (first === undefined) return [];
+    const count = (one: Manifest<Pod>): number => numberOfEqual(before.object.labels, one.object.labels);
+    const template = others.reduce((best, one) => (count(one) > count(best) ? one : best), first);
+    return [{ before, after: fromTemplate(before, template) }];
+  });
+  const after = changed.map((one) => one.after.object);
+  return { changed, added: unshownPods(templates, after) };
+}
+
+function numberOfEqual(labels: Labels, others: Labels): number {
+  return Object.entries(labels).filter(([key, value]) => others[key] === value).length;
+}
+
+/** Returns a pod with its template's changes; it retains only those labels of controllers that it already had. */
+function fromTemplate(before: Manifest<Pod>, template: Manifest<Pod>): Manifest<Pod> {
+  const { hostPorts: _, object: pod, ...place } = before;
+  const { labels, annotations, ports, hostNetwork } = template.object;
+  const isAdded = ([key]: [string, string]): boolean => CONTROLLER_LABELS.includes(key);
+  const own = Object.entries(pod.labels).filter(isAdded);
+  const injected = Object.entries(pod.labels).filter(([key]) => INJECTED_LABELS.test(key));
+  const others = Object.entries(labels).filter((entry) => !isAdded(entry));
+  const object = Object.freeze({
+    ...pod,
+    labels: frozenLabels([...injected, ...others, ...own]),
+    annotations,
+    ports,
+    hostNetwork,
+    addresses: pod.hostNetwork && !hostNetwork ? [] : pod.addresses,
+  });
+  return { ...place, object, ...(template.hostPorts === undefined ? {} : { hostPorts: template.hostPorts }) };
 }

@@ -71,6 +71,10 @@ export const CONTROLLER_LABELS: readonly string[] = [
   "batch.kubernetes.io/job-completion-index",
 ];
 
+/** Matches labels that the webhooks of Istio and Linkerd put on pods; a template may have some of them itself. */
+export const INJECTED_LABELS =
+  /^(?:security\.istio\.io\/tlsMode|service\.istio\.io\/canonical-(?:name|revision)|topology\.istio\.io\/network|linkerd\.io\/(?:control-plane-ns|workload-ns|proxy-[a-z]+))$/;
+
 const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, WorkloadKind>([
   ["Deployment", { apiVersion: "apps/v1", templates: [TEMPLATE], count: REPLICAS, usual: 2 }],
   [

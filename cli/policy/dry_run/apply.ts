@@ -1,11 +1,10 @@
 import { contentText } from "../../output/text.ts";
 import { nameOf } from "../../../objects/gate/gate.ts";
 import type { Node, Pod } from "../../../objects/model.ts";
-import { frozenLabels } from "../../../objects/name.ts";
 import { isPod, type Manifest, type Manifests } from "../../input/manifests.ts";
 import { wantedEndpoints, wantedProblem } from "../../input/service_source.ts";
 import { type PlacedWayObject, wayObjectName } from "../../input/ways/way_object.ts";
-import { CONTROLLER_LABELS } from "../../input/workload.ts";
+import { rollOut } from "../../input/template_pods.ts";
 import { workloadKeyOf } from "../../../objects/workload_name.ts";
 
 /** The objects that a change is about: also those by which connections come in. */
@@ -40,28 +39,22 @@ export interface Applied {
  */
 export function applyObjects(against: Objects, given: Objects): Applied {
   const objects = byName(against);
-  const pods = Map.groupBy(against.manifests.filter(isPod), ({ object }) => workloadKeyOf(object));
-  const templates = new Map<string, Pod>();
   const changes: ObjectChange[] = [];
-  for (const placed of allOf(given)) {
-    const { object } = placed;
-    const key = object.kind === "Pod" && isOfTemplate(object) ? workloadKeyOf(object) : undefined;
-    if (object.kind === "Pod" && key !== undefined && pods.has(key)) {
-      if (!templates.has(key)) templates.set(key, object);
-      continue;
-    }
-    const before = objects.get(placedName(placed));
-    const after = before === undefined ? placed : withState(placed, before);
+  const set = (before: Placed | undefined, after: Placed): void => {
     changes.push(changeOf(before, after));
-    objects.set(placedName(placed), after);
+    objects.set(placedName(after), after);
+  };
+  const templates = given.manifests.filter(isPod).filter(isOfTemplate);
+  for (const placed of allOf(given).filter((one) => !isOfTemplate(one))) {
+    const before = objects.get(placedName(placed));
+    set(before, before === undefined ? placed : withState(placed, before));
   }
-  for (const [key, template] of templates) {
-    for (const before of pods.get(key) ?? []) {
-      const after = { ...before, object: fromTemplate(before.object, template) };
-      changes.push(changeOf(before, after));
-      objects.set(placedName(before), after);
-    }
-  }
+  const { changed, added } = rollOut(
+    against.manifests.filter(isPod).filter((one) => objects.get(placedName(one)) === one),
+    templates,
+  );
+  for (const { before, after } of changed) set(before, after);
+  for (const one of added) set(undefined, one);
   return { after: objectsOf(objects), changes, missing: [] };
 }
 
@@ -81,8 +74,8 @@ export function deleteObjects(applied: Applied, names: readonly string[]): Appli
 
 /** Returns the names of the given objects and their dependents: the pods of workloads, everything in a namespace. */
 export function namesToDelete(against: Objects, given: Objects): readonly string[] {
-  const others = allOf(given).filter(({ object }) => object.kind !== "Pod" || !isOfTemplate(object));
-  const templates = given.manifests.filter(isPod).filter(({ object }) => isOfTemplate(object));
+  const others = allOf(given).filter((one) => !isOfTemplate(one));
+  const templates = given.manifests.filter(isPod).filter(isOfTemplate);
   const workloads = new Set(templates.map(({ object }) => workloadKeyOf(object)));
   const namespaces = new Set(
     given.manifests.flatMap(({ object }) => (object.kind === "Namespace" ? [object.name] : [])),
@@ -122,9 +115,14 @@ export function placedName({ object }: Placed): string {
 
 function changeOf(before: Placed | undefined, after: Placed): ObjectChange {
   if (before === undefined) return { type: "added", before, after, placed: after };
-  const isSame =
-    contentText(before.object) === contentText(after.object) && selectorText(before) === selectorText(after);
+  const isSame = shownText(before) === shownText(after);
   return { type: isSame ? "unchanged" : "changed", before, after, placed: after };
+}
+
+/** Returns a text of what counts of an object: also its host ports, and its selector. */
+function shownText(placed: Placed): string {
+  const hostPorts = "hostPorts" in placed ? placed.hostPorts : [];
+  return contentText([placed.object, hostPorts, selectorText(placed)]);
 }
 
 /** Returns the selector of a Service, which its model omits; empty for other objects. */
@@ -134,9 +132,9 @@ function selectorText({ object, source }: Placed): string {
   return labels.sort().join();
 }
 
-/** Returns whether a pod stands for a template: it has no node and no address. */
-function isOfTemplate({ controller, addresses, nodeName, uid }: Pod): boolean {
-  return controller !== undefined && addresses.length === 0 && nodeName === undefined && uid === "";
+/** Returns whether an object is a pod that stands for a template. */
+function isOfTemplate(placed: Placed): boolean {
+  return "workload" in placed && placed.workload !== undefined;
 }
 
 function withState(placed: Placed, { object: before }: Placed): Placed {
@@ -163,14 +161,6 @@ function podWithState(pod: Pod, before: Pod): Pod {
 
 function nodeWithState(node: Node, before: Node): Node {
   return node.addresses.length > 0 ? node : Object.freeze({ ...node, addresses: before.addresses });
-}
-
-/** Returns a pod with its template's changes; it retains only those controller labels that it already had. */
-function fromTemplate(pod: Pod, { labels, annotations, ports, hostNetwork }: Pod): Pod {
-  const isAdded = ([key]: [string, string]): boolean => CONTROLLER_LABELS.includes(key);
-  const own = Object.entries(pod.labels).filter(isAdded);
-  const others = Object.entries(labels).filter((entry) => !isAdded(entry));
-  return Object.freeze({ ...pod, labels: frozenLabels([...others, ...own]), annotations, ports, hostNetwork });
 }
 
 /**
