@@ -26,7 +26,7 @@ function shows(pod: Pod, { labels, ports, hostNetwork, controller }: Pod): boole
   );
 }
 
-/** What templates make of the pods that exist. */
+/** The effect of templates on the pods that exist. */
 export interface RolledOut {
   readonly changed: readonly { readonly before: Manifest<Pod>; readonly after: Manifest<Pod> }[];
   /** Stand-ins for templates that none of these pods shows. */

@@ -1,11 +1,15 @@
 import { contentText } from "../../output/text.ts";
-import { nameOf } from "../../../objects/gate/gate.ts";
+import { judge, nameOf } from "../../../objects/gate/gate.ts";
+import { isObject } from "../../../objects/gate/reader.ts";
 import type { Node, Pod } from "../../../objects/model.ts";
 import { isPod, type Manifest, type Manifests } from "../../input/manifests.ts";
+import { membersAt } from "../../input/raw.ts";
 import { wantedEndpoints, wantedProblem } from "../../input/service_source.ts";
+import { readWayObject } from "../../input/ways/read.ts";
 import { type PlacedWayObject, wayObjectName } from "../../input/ways/way_object.ts";
 import { rollOut } from "../../input/template_pods.ts";
 import { workloadKeyOf } from "../../../objects/workload_name.ts";
+import { mergedSource } from "./merge.ts";
 
 /** The objects that a change is about: also those by which connections come in. */
 export type Objects = Pick<Manifests, "manifests" | "wayObjects">;
@@ -31,11 +35,11 @@ export interface Applied {
 }
 
 /**
- * Returns the objects as they would be after `kubectl apply`: a given object replaces the one with its kind and name.
- * Facts that only the cluster knows about pods and nodes are retained: addresses, node and state.
+ * Returns the objects as they would be after `kubectl apply`: a given object is merged with the one of its kind and
+ * name. Facts that only the cluster knows about pods and nodes are retained: addresses, node and state.
  *
  * A workload's template changes the labels and ports of its existing pods, as if they had been replaced one by one. For
- * a workload without pods, new ones are added that stand for the template.
+ * a template that no pod shows, new ones are added that stand for it.
  */
 export function applyObjects(against: Objects, given: Objects): Applied {
   const objects = byName(against);
@@ -137,11 +141,25 @@ function isOfTemplate(placed: Placed): boolean {
   return "workload" in placed && placed.workload !== undefined;
 }
 
-function withState(placed: Placed, { object: before }: Placed): Placed {
-  const { object } = placed;
+/** Returns an object as `kubectl apply` leaves it, with what only the cluster knows about it. */
+function withState(placed: Placed, there: Placed): Placed {
+  const [{ object }, { object: before }] = [placed, there];
   if (object.kind === "Pod" && before.kind === "Pod") return { ...placed, object: podWithState(object, before) };
   if (object.kind === "Node" && before.kind === "Node") return { ...placed, object: nodeWithState(object, before) };
-  return placed;
+  if (placed.source === undefined) return placed;
+  const source = mergedSource(liveSource(there), there.source, placed.source);
+  if (!isManifest(placed)) {
+    const read = readWayObject(source);
+    return typeof read === "string" ? placed : { ...placed, object: read, source };
+  }
+  const verdict = judge(source);
+  return verdict.type === "accepted" ? { ...placed, object: verdict.object, source } : placed;
+}
+
+/** Returns an object as the API server has it, with the directions of a policy that names none. */
+function liveSource({ object, source }: Placed): unknown {
+  if (object.kind !== "NetworkPolicy" || !isObject(source)) return source;
+  return { ...source, spec: { ...Object.fromEntries(membersAt(source, "spec")), policyTypes: object.policyTypes } };
 }
 
 function podWithState(pod: Pod, before: Pod): Pod {

@@ -13,7 +13,7 @@ import type { EndGroup, Sides } from "../diff/end_class.ts";
 import { groupNames } from "../diff/merge.ts";
 import { lintContext } from "../lint/context.ts";
 import { lintIn } from "../lint/lint.ts";
-import { allowsNothing } from "../lint/rules/allows_nothing.ts";
+import { allowsNothing, rulesIgnored } from "../lint/rules/allows_nothing.ts";
 import { hostNetwork } from "../lint/rules/peers.ts";
 import { unknownPortName } from "../lint/rules/ports.ts";
 import { namespaceTypo, peerSelectsNothing, selectsNothing, unknownNamespace } from "../lint/rules/selects_nothing.ts";
@@ -36,6 +36,7 @@ const LINT_RULES = [
   selectsNothing,
   hostNetwork,
   allowsNothing,
+  rulesIgnored,
   peerSelectsNothing,
   namespaceTypo,
   unknownNamespace,
