@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { type AttachmentRecord, readAttachment } from "../../attachment/attachment.ts";
 import { getLink } from "../../kernel/route/link.ts";
 import type { LinkWriter } from "./link_removal.ts";
@@ -7,6 +8,11 @@ import type { RecordPlace } from "./registry.ts";
 export interface AttachmentPresence {
   /** Whether an attachment's link exists; also true where the kernel answers with an error other than ENODEV. */
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
+  /**
+   * Whether the record under an attachment's names is of a later ADD, after a DEL that this daemon has not carried out:
+   * then the link of that name is not this attachment's. An ADD writes its record before it makes its link.
+   */
+  readonly isReplaced: (attachment: AttachmentRecord) => boolean;
   /**
    * Whether a record or a link of an attachment is left. A DEL that found no daemon has removed both. An ADD writes the
    * record before it registers, and makes the link only later.
@@ -19,11 +25,17 @@ export function attachmentPresence(
   { stateDirectory, files }: Pick<RecordPlace, "stateDirectory" | "files">,
   links: Pick<LinkWriter, "batch">,
 ): AttachmentPresence {
+  const recorded = (attachment: AttachmentRecord): AttachmentRecord | undefined =>
+    readAttachment(stateDirectory, attachment.network, attachment, files);
+  const isReplaced = (attachment: AttachmentRecord): boolean => {
+    const { netns, addresses } = recorded(attachment) ?? attachment;
+    return !isDeepStrictEqual([netns, addresses], [attachment.netns, attachment.addresses]);
+  };
   const hasLink = ({ hostInterface }: AttachmentRecord): boolean => {
     const [reply] = links.batch([getLink({ name: hostInterface })]);
     return reply?.error?.errnoName !== "ENODEV";
   };
-  const hasRecord = (attachment: AttachmentRecord): boolean =>
-    readAttachment(stateDirectory, attachment.network, attachment, files) !== undefined;
-  return { hasLink, isPresent: (attachment) => hasRecord(attachment) || hasLink(attachment) };
+  const isPresent = (attachment: AttachmentRecord): boolean =>
+    recorded(attachment) !== undefined || hasLink(attachment);
+  return { hasLink, isReplaced, isPresent };
 }

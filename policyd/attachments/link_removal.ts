@@ -32,7 +32,9 @@ export type RemovedLink = Pick<AttachmentRecord, "hostInterface" | "bridge" | "a
 
 interface Waiting {
   readonly link: RemovedLink;
-  readonly settle: (error: DrawbridgeError | undefined) => void;
+  readonly isReplaced: () => boolean;
+  /** Gets whether the link was the pod's and is gone, or the kernel's error. */
+  readonly settle: (result: boolean | DrawbridgeError) => void;
 }
 
 /**
@@ -61,18 +63,21 @@ export class LinkRemoval {
   /**
    * Settles when the link and its peer are gone, if they existed, and then also their neighbour entries on the bridge.
    *
+   * @param isReplaced asked at the last moment whether another pod has the link of that name, which then stays
+   * @returns false where it stays
    * @throws DrawbridgeError when the kernel refuses or does not answer
    */
-  async remove(link: RemovedLink): Promise<void> {
-    const error = await new Promise<DrawbridgeError | undefined>((settle) => {
-      this.#waiting.push({ link, settle });
+  async remove(link: RemovedLink, isReplaced: () => boolean = () => false): Promise<boolean> {
+    const result = await new Promise<boolean | DrawbridgeError>((settle) => {
+      this.#waiting.push({ link, isReplaced, settle });
       if (!this.#isRunning) {
         this.#isRunning = true;
         // Other removals requested in this turn of the event loop join this one.
         setImmediate(() => void this.#run());
       }
     });
-    if (error !== undefined) throw error;
+    if (typeof result !== "boolean") throw result;
+    return result;
   }
 
   async #run(): Promise<void> {
@@ -89,13 +94,18 @@ export class LinkRemoval {
     this.#isRunning = false;
   }
 
-  async #removeGroup(together: readonly Waiting[]): Promise<void> {
+  async #removeGroup(requested: readonly Waiting[]): Promise<void> {
+    const together = requested.filter(({ isReplaced, settle }) => {
+      const isMeant = !isReplaced();
+      if (!isMeant) settle(false);
+      return isMeant;
+    });
     const group = randomInt(LOWEST_GROUP, HIGHEST_GROUP);
     const replies = this.#writer.batch(together.map(({ link }) => changeLink({ name: link.hostInterface }, { group })));
     const grouped = together.filter((_, index) => replies[index]?.error === undefined);
     const [first] = grouped;
     const removal = first && this.#writer.inBackground(deleteLinkGroup(group));
-    const refusal = removal && (await this.#untilGone(removal, first.link, group));
+    const refusal = removal && (await this.#untilGone(removal, first.link));
     const gone: Waiting[] = [];
     for (const [index, waiting] of together.entries()) {
       const error = replies[index]?.error ?? refusal;
@@ -103,20 +113,16 @@ export class LinkRemoval {
       else waiting.settle(error);
     }
     const failures = this.#forgetNeighbours(gone.map(({ link }) => link));
-    for (const { link, settle } of gone) settle(failures.get(link));
+    for (const { link, settle } of gone) settle(failures.get(link) ?? true);
     // Wait for the kernel's answer, so that removals requested until then share a group: another one costs them more.
     await removal;
   }
 
   /** Settles when the links of a group are gone. @returns the error when the kernel refuses to remove them */
-  async #untilGone(
-    removal: Promise<Reply>,
-    { hostInterface: name }: RemovedLink,
-    group: number,
-  ): Promise<Reply["error"]> {
+  async #untilGone(removal: Promise<Reply>, { hostInterface: name }: RemovedLink): Promise<Reply["error"]> {
     for (let asked = 0; asked < QUESTIONS; asked++) {
-      // The link already has this group, so the request changes nothing where the link still exists.
-      const question = this.#writer.inBackground(changeLink({ name }, { group }));
+      // The request changes nothing where the link still exists, or a later one of its name.
+      const question = this.#writer.inBackground(changeLink({ name }, {}));
       const answer = await Promise.race([removal, question.then(isGone, unreported)]);
       if (answer === true) return undefined;
       if (answer !== false) return answer.error;

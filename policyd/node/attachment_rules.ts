@@ -151,7 +151,8 @@ export class AttachmentRules implements PodGate {
    * Removes an attachment. The link goes first: the rules that bind the port stay until nothing can be sent from it.
    * When this resolves, the host ports and policies are gone, since the next pod may have the address as soon as DEL
    * returns. After that no new flow to it can start, and the kernel's memory of the address is forgotten (POD-20). A
-   * repeated call waits for the same removal.
+   * repeated call waits for the same removal. A request that comes late, when an ADD has followed the DEL, takes nothing
+   * from the attachment of that ADD.
    */
   async unregister(name: AttachmentName): Promise<void> {
     const key = attachmentKey(name);
@@ -167,12 +168,15 @@ export class AttachmentRules implements PodGate {
   }
 
   async #leave(attachment: AttachmentRecord): Promise<void> {
-    const { ruleset, links, follower } = this.#parts;
-    await links.remove(attachment);
+    const { ruleset, links, follower, isReplaced } = this.#parts;
+    const isLinkGone = await links.remove(attachment, () => isReplaced(attachment));
     this.#withdraw(attachment, "none");
     if (hasRules(attachment)) this.#claimFreed();
     const areRulesGone = !(hasRules(attachment) || follower !== undefined) || (await ruleset.inForce());
     const isForgotten = await this.#forgetMemory(attachment);
+    if (!isLinkGone) {
+      throw new DrawbridgeError("ERR_UNAVAILABLE", "the link stays: it is of an attachment that came later");
+    }
     if (areRulesGone && isForgotten) return;
     // The caller then does it (cni/node_rules/without_policyd.ts), also for rules that an earlier daemon has left in force.
     const reason = ruleset.status().lastError ?? "nothing is written before all objects are read";
@@ -258,12 +262,15 @@ export class AttachmentRules implements PodGate {
   /** Withdraws an attachment in one turn, so a registration that resumes later finds it gone and claims nothing. */
   #withdraw(gone: AttachmentRecord, flows: RemainingFlows): void {
     const { ruleset, attachments, follower, lateFlowDeletion } = this.#parts;
-    this.#holders.release(gone);
-    this.#provideHooks(gone, false);
-    this.#parts.hostPorts?.detached(gone);
-    ruleset.claim(ownerOf(gone), []);
-    follower?.detached(gone, flows);
-    attachments.remove(gone);
+    // All this goes by names, which another attachment may have registered with meanwhile: it has replaced this one.
+    if ((attachments.get(gone) ?? gone) === gone) {
+      this.#holders.release(gone);
+      this.#provideHooks(gone, false);
+      this.#parts.hostPorts?.detached(gone);
+      ruleset.claim(ownerOf(gone), []);
+      follower?.detached(gone, flows);
+      attachments.remove(gone);
+    }
     this.#registering.get(gone)?.();
     this.#registering.delete(gone);
     const held = new Set([...attachments.values()].flatMap(addressesOf));

@@ -44,9 +44,10 @@ export interface HeldDaemon {
   readonly reportedFlows: string[];
   /** The work that began with the daemon and with its objects. */
   readonly begun: string[];
-  /** The attachments of which nothing is left, and those whose link is missing. */
+  /** The attachments of which nothing is left, those whose link is missing, and those whose link is a later one's. */
   readonly absent: Set<string>;
   readonly unlinked: Set<string>;
+  readonly replaced: Set<string>;
   /** Delays the next caller that waits for something. @returns a function that lets the caller continue */
   readonly hold: (what: string) => () => void;
   /** Returns the pods whose ports are published: the comments of the elements that lead to IPv4 addresses. */
@@ -70,6 +71,7 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
   const begun: string[] = [];
   const absent = new Set<string>();
   const unlinked = new Set<string>();
+  const replaced = new Set<string>();
   const gates = new Map<string, Promise<void>>();
   const hold = (what: string): (() => void) => {
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -131,6 +133,7 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
       if (containerId === "stubborn") throw new DrawbridgeError("ERR_NETLINK", "the kernel refuses");
     },
     hasLink: ({ containerId }) => !unlinked.has(containerId),
+    isReplaced: ({ containerId }) => replaced.has(containerId),
     logger,
     attachments,
     furtherElements: () => [],
@@ -180,6 +183,7 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
     begun,
     absent,
     unlinked,
+    replaced,
     hold,
     logger,
     published,

@@ -95,6 +95,23 @@ describe("policyd/node: rules of attachments", () => {
     });
   }
 
+  it("DEL-01 REG-02: a request to remove a pod leaves the link to the later attachment that has its names", async () => {
+    const { daemon, attachments, journal, published, replaced } = heldDaemon([podRecord("a")]);
+    daemon.synced();
+    replaced.add("a");
+    await assert.rejects(daemon.unregister(podRecord("a")), { code: "ERR_UNAVAILABLE", message: /the link stays/ });
+    assert.deepEqual([attachments.size, published(), journal.includes("link")], [0, [], false]);
+  });
+
+  it("DEL-01 REG-01: a pod that registers under the names of one that is being removed keeps its rules", async () => {
+    const { daemon, attachments, journal, commentsIn } = heldDaemon([podRecord("a")]);
+    daemon.synced();
+    const later = podRecord("a", { pod: { namespace: "n", name: "later", uid: "u" } });
+    await Promise.all([daemon.unregister(podRecord("a")), daemon.register(later)]);
+    assert.deepEqual([[...attachments.values()], commentsIn("podmac")], [[later], ["n/later"]]);
+    assert.ok(journal.includes("link"));
+  });
+
   it("REG-01 POD-20: a second unregistration of a pod waits until nothing of the pod is left", async () => {
     const { daemon, journal, hold } = heldDaemon();
     daemon.synced();
