@@ -6,7 +6,10 @@ import type { RecordPlace } from "./registry.ts";
 
 /** Looks for what is left of attachments. */
 export interface AttachmentPresence {
-  /** Whether an attachment's link exists; also true where the kernel answers with an error other than ENODEV. */
+  /**
+   * Whether an attachment's link exists, and is not that of another one that has replaced it; also true where the kernel
+   * answers with an error other than ENODEV.
+   */
   readonly hasLink: (attachment: AttachmentRecord) => boolean;
   /**
    * Whether the record under an attachment's names is of a later ADD, after a DEL that this daemon has not carried out:
@@ -31,11 +34,11 @@ export function attachmentPresence(
     const { netns, addresses } = recorded(attachment) ?? attachment;
     return !isDeepStrictEqual([netns, addresses], [attachment.netns, attachment.addresses]);
   };
-  const hasLink = ({ hostInterface }: AttachmentRecord): boolean => {
-    const [reply] = links.batch([getLink({ name: hostInterface })]);
-    return reply?.error?.errnoName !== "ENODEV";
+  const hasLink = (attachment: AttachmentRecord): boolean => {
+    const [reply] = links.batch([getLink({ name: attachment.hostInterface })]);
+    return reply?.error?.errnoName !== "ENODEV" && !isReplaced(attachment);
   };
   const isPresent = (attachment: AttachmentRecord): boolean =>
-    recorded(attachment) !== undefined || hasLink(attachment);
+    recorded(attachment) === undefined ? hasLink(attachment) : !isReplaced(attachment);
   return { hasLink, isReplaced, isPresent };
 }

@@ -2,13 +2,17 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { writeAttachment } from "../../../../attachment/attachment_writer.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
+import type { Holding } from "../../../../ipam/store.ts";
 import { type FileSight, sightOf } from "../../../../kernel/file.ts";
 import { nodeSyscalls } from "../../../../kernel/syscall/koffi.ts";
+import { attachmentPresence } from "../../../../policyd/attachments/attachment_exists.ts";
+import type { LinkWriter } from "../../../../policyd/attachments/link_removal.ts";
 import { AttachmentRegistry } from "../../../../policyd/attachments/registry.ts";
 import { DirectoryChanges } from "../../../../policyd/state_directory/directory_changes.ts";
 import { KeptTree } from "../../../../policyd/state_directory/directory_repair.ts";
 import { PodFiles } from "../../../../policyd/state_directory/pod_files.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
+import { attachmentRecord } from "../../../support/cni/attachment_record.ts";
 import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 import { podRecord } from "../../../support/node/held_daemon.ts";
 
@@ -84,5 +88,27 @@ describe("policyd/state_directory: kept records", () => {
     attachments.remove(alive);
     rmSync(`${stateDirectory}/attachments/drawbridge/a:eth0.json`);
     assert.equal(kept.restoreRecords(), 0);
+  });
+
+  it("STATE-07: addresses of a pod that has been replaced under its names are not reserved again, its heir's are", () => {
+    const stateDirectory = temporary();
+    const dataDir = `${stateDirectory}/data`;
+    mkdirSync(dataDir);
+    const after = attachmentRecord({ dataDir });
+    const before = { ...after, addresses: podRecord("b").addresses };
+    writeAttachment(stateDirectory, after, files);
+    const batch: LinkWriter["batch"] = (requests) =>
+      requests.map((request) => ({ request, error: undefined, messages: [] }));
+    const presence = attachmentPresence({ stateDirectory, files }, { batch });
+    const storeOf = () => ({ restore: ({ addresses }: Holding) => addresses.length });
+    const restored = [before, after].map((record) => {
+      const attachments = { values: () => [record] };
+      return new PodFiles({ stateDirectory, files, sightOf: seen, attachments, ...presence, storeOf });
+    });
+    assert.deepEqual(
+      restored.map((kept) => kept.restoreReservations()),
+      [0, 2],
+    );
+    assert.deepEqual([before, after].map(presence.isPresent), [false, true]);
   });
 });
