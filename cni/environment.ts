@@ -1,3 +1,4 @@
+import type { AttachmentRecord } from "../attachment/attachment.ts";
 import { isName, MAX_NAME_LENGTH } from "../ipam/owner.ts";
 import { checkInterfaceName } from "./configuration/names.ts";
 import { CniError, CniErrorCode } from "./error.ts";
@@ -58,6 +59,13 @@ function checkContainerId(id: string): string {
     );
   }
   return id;
+}
+
+/** Returns CNI_ARGS as a runtime of Kubernetes sets them for an attachment; undefined where its pod is not known. */
+export function argumentsOf(record: Pick<AttachmentRecord, "containerId" | "pod"> | undefined): string | undefined {
+  if (record?.pod === undefined) return undefined;
+  const { namespace, name, uid } = record.pod;
+  return `IgnoreUnknown=1;K8S_POD_NAMESPACE=${namespace};K8S_POD_NAME=${name};K8S_POD_INFRA_CONTAINER_ID=${record.containerId};K8S_POD_UID=${uid}`;
 }
 
 /** Reads CNI_ARGS. Names that a pod of Kubernetes cannot have count as no pod. */

@@ -1,3 +1,4 @@
+import type { AttachmentRecord } from "../attachment/attachment.ts";
 import type { Owner } from "../ipam/owner.ts";
 import {
   closeNamespace,
@@ -17,7 +18,7 @@ import { type DetachInput, detachShape, type NetworkInput } from "./configuratio
 import { detachEnded } from "./del/marked_sandboxes.ts";
 import type { AddressTaker } from "./delegation/address_taker.ts";
 import { delegatedDirectory, foreignIpam, networkShapeFor, type PluginInput } from "./delegation/ipam_choice.ts";
-import { type Attachment, type Environment, requestedAttachment } from "./environment.ts";
+import { argumentsOf, type Attachment, type Environment, requestedAttachment } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
 import type { PluginMachine } from "./host.ts";
 import type { Shape } from "./json.ts";
@@ -217,15 +218,18 @@ function detachOf(
     const wait = Math.max(1, Math.ceil(deadline - realWaiting.now()));
     const configuration = { ...places, policyd: policyd && { ...policyd, wait } };
     const attachment = { ...owner, ...NOBODY };
-    const taker = node.deleting().addressTaker(node, callFor(call, owner), input, configuration, attachment);
+    const record = node.deleting().readAttachment(places.runDir, places.name, owner, node.files);
+    const taker = node.deleting().addressTaker(node, callFor(call, owner, record), input, configuration, attachment);
     delAll(node, configuration, attachment, { home, namespace: undefined }, taker);
   };
 }
 
-/** Returns the call with the variables of one attachment, which a runtime sets for DEL but not for GC. */
-function callFor(call: PluginInput, { containerId, ifname }: Owner): PluginInput {
-  const environment = { ...call.environment, CNI_CONTAINERID: containerId, CNI_IFNAME: ifname };
-  return { ...call, environment };
+/**
+ * Returns a call for another attachment with the variables of that one's DEL: GC has none, and ADD those of its own pod.
+ */
+function callFor(call: PluginInput, { containerId, ifname }: Owner, record: AttachmentRecord | undefined): PluginInput {
+  const own = { CNI_CONTAINERID: containerId, CNI_IFNAME: ifname, CNI_NETNS: "", CNI_ARGS: argumentsOf(record) };
+  return { ...call, environment: { ...call.environment, ...own } };
 }
 
 /**

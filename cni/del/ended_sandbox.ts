@@ -6,6 +6,7 @@ import {
   recordedNetworks,
 } from "../../attachment/attachment.ts";
 import { markEnded } from "../../attachment/ended.ts";
+import type { Owner } from "../../ipam/owner.ts";
 import { attempt } from "../../kernel/error.ts";
 import { type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { ClaimIndex } from "../../attachment/claim_index.ts";
@@ -95,7 +96,11 @@ function claimsOfRecord({ addresses, portMappings }: AttachmentRecord): readonly
 }
 
 /** Marks an attachment as ended. If that fails, its remains only stay longer. */
-export function noteEnded(node: PluginMachine, runDir: string, record: AttachmentRecord): void {
+export function noteEnded(
+  node: PluginMachine,
+  runDir: string,
+  record: Owner & Pick<AttachmentRecord, "network">,
+): void {
   const seconds = uptime(node);
   if (seconds === undefined) return;
   attempt<unknown>(

@@ -44,13 +44,17 @@ export function addressTaker(
   };
 }
 
-/** Returns the call by the given configuration, unless the ADD used another plugin. */
+/**
+ * Returns the call by the given configuration, unless the ADD used another plugin, or the configuration came with
+ * another verb: an ADD's or GC's says nothing of this attachment.
+ */
 function ipamOfDetach(node: PluginMachine, call: PluginInput, input: DetachInput, path: string): IpamCall | undefined {
   const { environment, stdin } = call;
   const configured = usableType(input.ipam?.type, call.self);
   const earlier = readPending(node, path);
   const added = earlier === undefined ? undefined : typeIn(earlier, call.self);
-  if (earlier !== undefined && added !== undefined && added !== configured)
+  const isItsOwn = environment["CNI_COMMAND"] === "DEL";
+  if (earlier !== undefined && added !== undefined && (added !== configured || !isItsOwn))
     return { type: added, environment, stdin: earlier };
   return configured === undefined ? undefined : { type: configured, environment, stdin };
 }

@@ -1,22 +1,29 @@
 import { readAttachment } from "../../attachment/attachment.ts";
-import { ENDED_SECONDS, type EndedMark, forgetEnded } from "../../attachment/ended.ts";
+import { ENDED_SECONDS, type EndedMark, forgetEnded, markEnded } from "../../attachment/ended.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { CniError } from "../error.ts";
+import { oldPendings } from "../delegation/delegation_file.ts";
 import { openStore, type PluginMachine } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";
 import { isOlderThanBoot, linksOf } from "./proof.ts";
 import type { Reservation } from "../../ipam/reservation.ts";
+import { realWaiting, type Waiting } from "../../kernel/waiting.ts";
 import { findLink, withRouteSocket } from "../../kernel/route/socket.ts";
 import type { ReleaseConfiguration } from "../configuration/detach_configuration.ts";
 import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import type { IsValid } from "./valid_attachments.ts";
 
-/** The most sandboxes for one ADD. The next ADDs remove the rest: a pod must not wait for hundreds of others. */
-const MOST_AT_ONCE = 8;
+/**
+ * Milliseconds after which an ADD removes no further sandbox. The next ADDs remove the rest: a pod must not wait for
+ * hundreds of others, nor for each call of a slow IPAM plugin.
+ */
+const LONGEST = 500;
 
 /**
- * Removes what is left of marked sandboxes, of those whose time is over, except where this fails.
+ * Removes what is left of marked sandboxes, of those whose time is over. One that cannot be removed is marked again, so
+ * that it keeps neither the others nor every ADD. It may have no record any more, only addresses of an IPAM plugin that
+ * has refused its DEL.
  *
  * @param detach the DEL of an attachment whose namespace is gone
  */
@@ -25,20 +32,26 @@ export function detachMarked(
   { runDir, name }: { readonly runDir: string; readonly name: string },
   marks: readonly EndedMark[],
   detach: (attachment: Owner) => void,
+  clock: Pick<Waiting, "now"> = realWaiting,
 ): void {
   const seconds = uptime(node);
   if (seconds === undefined) return;
   const over = marks.filter(({ since }) => seconds - since >= ENDED_SECONDS);
   const hasLink = linksOf(node);
-  for (const { containerId, ifname } of over.slice(0, MOST_AT_ONCE)) {
+  const deadline = clock.now() + LONGEST;
+  for (const { containerId, ifname } of over) {
+    if (clock.now() >= deadline) return;
     const owner = { containerId, ifname };
+    const isHeld = (): boolean =>
+      oldPendings(node, runDir, name).some((one) => one.containerId === containerId && one.ifname === ifname);
     try {
-      const record = readAttachment(runDir, name, owner, node.files);
-      if (record === undefined) forgetEnded(runDir, name, owner, node.files);
-      else if (!hasLink(record.hostInterface)) detach(owner);
+      if (readAttachment(runDir, name, owner, node.files) === undefined && !isHeld())
+        forgetEnded(runDir, name, owner, node.files);
+      else if (!hasLink(hostInterfaceName(node.sha256, containerId, ifname))) detach(owner);
     } catch (error) {
-      // One that cannot be removed must not keep the others.
       if (!(error instanceof DrawbridgeError) && !(error instanceof CniError)) throw error;
+      forgetEnded(runDir, name, owner, node.files);
+      markEnded(runDir, name, owner, { bootId: node.bootId(), seconds }, node.files);
     }
   }
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { uptime } from "node:os";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { check, type Configuration, configurationOf, del, podCall, startPlugin } from "../../lab/cni.ts";
@@ -7,6 +8,7 @@ import type { Lab } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import type { FakeIpam } from "../../support/ipam/fake_ipam.ts";
 import { BOTH, ForeignIpamNode } from "../../support/ipam/foreign_ipam_node.ts";
+import { until } from "../../support/until.ts";
 import { suiteLab } from "../../support/suite_lab.ts";
 import { addressesOf, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { rawCall } from "../../support/cni/raw_call.ts";
@@ -283,6 +285,37 @@ describe("an IPAM plugin of others that fails", function () {
     assert.equal(node.detach(alive).exitCode, 0);
     for (const pod of [ended, alive]) lab.remove(pod);
     assert.deepEqual(readdirSync(`${wired.node.runDir}/delegations/drawbridge`), []);
+    assert.deepEqual(nodeState(wired.node), nothingHeld);
+  });
+
+  it("IPAM-04 ENDED-03: an ADD calls the DEL of an ended sandbox with that one's pod and configuration, and again after a refusal", async () => {
+    const gone = node.pod("gone");
+    assert.equal(node.attach(gone, { "x-pool": "first" }).exitCode, 0);
+    lab.remove(gone);
+    await until(() => nodeState(wired.node).podLinks.length === 0, "the kernel has removed the link", 20_000);
+    const [mark = "", pending = ""] = ["ended", "delegations"].map(
+      (place) => `${wired.node.runDir}/${place}/drawbridge/${gone.containerId}:eth0`,
+    );
+    mkdirSync(path.dirname(mark), { recursive: true });
+    const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    for (const isRefused of [true, false]) {
+      writeFileSync(mark, JSON.stringify({ bootId, since: uptime() - 1000 }));
+      utimesSync(pending, 1000, 1000);
+      ipam.fails("DEL", isRefused ? { code: 11, msg: "database is away" } : undefined);
+      ipam.gives({ ips: [{ address: "10.99.0.6/24" }] });
+      const next = node.pod("next");
+      assert.equal(node.attach(next).exitCode, 0);
+      const [call, ...others] = ipam.calls.filter(({ verb }) => verb === "DEL");
+      const { CNI_CONTAINERID, CNI_NETNS, CNI_ARGS = "" } = call?.environment ?? {};
+      assert.deepEqual([CNI_CONTAINERID, CNI_NETNS, others], [gone.containerId, "", []]);
+      // The record, which names the pod, goes with the first call.
+      assert.equal(/K8S_POD_NAME=(\w+);/.exec(CNI_ARGS)?.[1], isRefused ? gone.name : undefined);
+      assert.ok(call?.stdin.includes('"x-pool":"first"'));
+      assert.deepEqual([existsSync(mark), existsSync(pending)], [isRefused, isRefused]);
+      ipam.fails("DEL", undefined);
+      assert.equal(node.detach(next).exitCode, 0);
+      ipam.reset();
+    }
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 

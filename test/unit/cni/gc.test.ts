@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
+import { endedAttachments, markEnded } from "../../../attachment/ended.ts";
+import { writeAttachment } from "../../../attachment/attachment_writer.ts";
+import { CniError } from "../../../cni/error.ts";
+import { detachMarked } from "../../../cni/gc/ended.ts";
 import { hasEnded, isOlderThanBoot } from "../../../cni/gc/proof.ts";
 import { useTemporaryDirectory, writeForeign } from "../../support/ipam/address_store.ts";
+import { attachmentRecord } from "../../support/cni/attachment_record.ts";
 import { fakeNode } from "../../support/cni/fake_node.ts";
+import { FakeKernel } from "../../support/daemon/fake_kernel.ts";
 
 describe("cni/gc: the proof that a pod has ended", () => {
   const directory = useTemporaryDirectory();
@@ -33,3 +39,38 @@ describe("cni/gc: the proof that a pod has ended", () => {
     assert.ok(isOlderThanBoot(node, () => later)(path));
   });
 });
+
+describe("cni/gc: sandboxes that ended without DEL", () => {
+  const directory = useTemporaryDirectory();
+
+  it("ENDED-03: an ADD removes one after the other for half a second, and what fails is left to an ADD much later", () => {
+    const { node } = new FakeKernel(directory());
+    const runDir = `${directory()}/run`;
+    const bootId = node.bootId();
+    const names = ["a", "b", "c"];
+    for (const containerId of names) {
+      const record = attachmentRecord({ containerId });
+      writeAttachment(runDir, record, node.files);
+      markEnded(runDir, record.network, record, { bootId, seconds: -1000 }, node.files);
+    }
+    const marks = () => endedAttachments(runDir, "drawbridge", bootId, node.files);
+    const tried: string[] = [];
+    const detach = ({ containerId }: { readonly containerId: string }): void => {
+      tried.push(containerId);
+      if (containerId === names[0]) throw new CniError(11, "the IPAM plugin refuses");
+    };
+    const place = { runDir, name: "drawbridge" };
+    detachMarked(node, place, marks().toSorted(byName), detach, { now: () => tried.length * 300 });
+    assert.deepEqual(tried, ["a", "b"]);
+    assert.deepEqual(
+      marks()
+        .toSorted(byName)
+        .map(({ since }) => since > 0),
+      [true, false, false],
+    );
+  });
+});
+
+function byName(one: { readonly containerId: string }, other: { readonly containerId: string }): number {
+  return one.containerId.localeCompare(other.containerId);
+}
