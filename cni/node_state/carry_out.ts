@@ -119,7 +119,7 @@ function subnetRoute(address: Cidr, index: number): RouteSpec {
 function portChange({
   index,
   bridge,
-  port: { hairpin, mac },
+  port: { hairpin, mac, mtu },
 }: {
   readonly index: number;
   readonly bridge: number;
@@ -128,7 +128,7 @@ function portChange({
   const link = { index };
   return [
     // Up comes last: a link that is down passes no packet to the bridge before its port has its flags.
-    demanded(changeLink(link, { master: bridge, mac })),
+    demanded(changeLink(link, { master: bridge, mac, mtu })),
     demanded(changeLink(link, { bridgePort: { hairpin, ...PORT_FLAGS } })),
     { request: changeLink(link, { linkLocalAddress: false }), mayFail: true },
     demanded(changeLink(link, { up: true })),

@@ -30,6 +30,8 @@ export interface DesiredPort {
   /** The link's pod, for people. */
   readonly pod: string;
   readonly podMac: MacAddress;
+  /** Bytes, of the pod's link: what is larger, a port with a smaller one drops silently. */
+  readonly mtu: number;
   /** Whether the pod requested its MAC address, and so takes no place from another pod. */
   readonly isMacRequested: boolean;
   readonly addresses: readonly Address[];
@@ -81,6 +83,7 @@ function desiredPort({
     mac: hostMac,
     pod: displayName({ pod, containerId }),
     podMac: mac,
+    mtu: host.mtu,
     isMacRequested: host.isMacRequested,
     addresses: addresses.map(({ address }) => address),
     hairpin: host.hairpin,

@@ -89,12 +89,12 @@ function portSteps(port: DesiredPort, observed: ObservedPort, bridge: number): r
 }
 
 /**
- * Whether a port's link is on its bridge, up, with its MAC address, the right flags and in the state that forwards
- * packets, as far as the kernel reports them.
+ * Whether a port's link is on its bridge, up, with its MTU, its MAC address, the right flags and in the state that
+ * forwards packets, as far as the kernel reports them.
  */
-export function isAttached({ hairpin, mac }: DesiredPort, link: Link, bridge: number): boolean {
+export function isAttached({ hairpin, mac, mtu }: DesiredPort, link: Link, bridge: number): boolean {
   const { bridgePort } = link;
-  if (link.master !== bridge || !link.up) return false;
+  if (link.master !== bridge || !link.up || link.mtu !== mtu) return false;
   // Pods send to the port's address.
   if (link.mac !== undefined && link.mac !== mac) return false;
   if (bridgePort === undefined) return true;
@@ -167,7 +167,7 @@ export function stepText(step: Step): string {
     case "add-host-route":
       return `make the route to ${formatCidr(step.destination)}`;
     case "change-port":
-      return `make ${step.port.name} of pod ${step.port.pod} a port of the bridge, up and with its flags`;
+      return `make ${step.port.name} of pod ${step.port.pod} a port of the bridge, up, with its MTU and flags`;
     case "remove-filters":
       return `remove filters of ${step.port.name} that lead to another bridge`;
     case "lead-around":

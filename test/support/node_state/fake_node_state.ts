@@ -209,6 +209,6 @@ export function plainLink(index: number, name: string, mac: MacAddress | undefin
   };
 }
 
-function portLink({ name, mac, pod }: DesiredPort, index: number): Link {
-  return { ...plainLink(index, name, mac), kind: "veth", alias: pod };
+function portLink({ name, mac, mtu, pod }: DesiredPort, index: number): Link {
+  return { ...plainLink(index, name, mac), mtu, kind: "veth", alias: pod };
 }

@@ -108,6 +108,7 @@ export const HARMS: readonly Harm[] = [
   { name: "a port is taken off the bridge", commit: ip("link", "set", "PORT", "nomaster") },
   { name: "a port is moved to another bridge", commit: ip("link", "set", "PORT", "master", OTHER_BRIDGE) },
   { name: "a port is set down", commit: ip("link", "set", "PORT", "down") },
+  { name: "a port gets a smaller MTU", commit: ip("link", "set", "PORT", "mtu", "600") },
   { name: "a port gets another MAC address", commit: ip("link", "set", "PORT", "address", "02:11:22:33:44:77") },
   ...["disabled", "listening"].map((state, index) => ({
     name: `a port's state is set to ${state}`,

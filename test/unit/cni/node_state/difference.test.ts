@@ -100,13 +100,14 @@ describe("cni/node_state", () => {
     assert.deepEqual(textsOf(kernel, desired), [], "a setting that the kernel does not have needs no step");
   });
 
-  it("STATE-01: a port that is down, blocked, on another bridge, or without its flags or its MAC address is repaired", () => {
+  it("STATE-01: a port that is down, blocked, on another bridge, or without its MTU, its flags or its MAC address is repaired", () => {
     const port = kernel.ports.get(PORT);
     assert.ok(port?.link?.bridgePort !== undefined);
     const { link } = port;
     const { bridgePort } = port.link;
     for (const changed of [
       { ...link, up: false },
+      { ...link, mtu: 1400 },
       { ...link, master: 77 },
       { ...link, master: undefined, bridgePort: undefined },
       { ...link, mac: parseMac("02:00:00:00:00:07") },
@@ -117,7 +118,7 @@ describe("cni/node_state", () => {
     ]) {
       kernel.ports.set(PORT, { ...port, link: changed });
       assert.deepEqual(textsOf(kernel, desired), [
-        `make ${PORT} of pod default/web-2 a port of the bridge, up and with its flags`,
+        `make ${PORT} of pod default/web-2 a port of the bridge, up, with its MTU and flags`,
       ]);
     }
   });
