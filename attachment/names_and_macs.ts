@@ -6,6 +6,7 @@ export type Sha256 = (text: string) => string;
 
 /** The prefix of the names of the host ends of pods' veth pairs. */
 export const HOST_INTERFACE_PREFIX = "dbv";
+const DELAY_DEVICE_PREFIX = "dbi";
 
 /**
  * Returns the name of the host end of an attachment's veth pair: `dbv` and 12 hexadecimal characters.
@@ -58,7 +59,17 @@ export function hostMac(sha256: Sha256, hostInterface: string): MacAddress {
  * hostInterfaceName} uses for the same pair, so that DEL finds this device without a record, too.
  */
 export function delayDeviceName(sha256: Sha256, containerId: string, ifname: string): string {
-  return hostInterfaceName(sha256, containerId, ifname).replace(HOST_INTERFACE_PREFIX, "dbi");
+  return delayDeviceOfPort(hostInterfaceName(sha256, containerId, ifname));
+}
+
+/** Returns the name of the device that delays what the pod with this host end sends. */
+export function delayDeviceOfPort(hostInterface: string): string {
+  return hostInterface.replace(HOST_INTERFACE_PREFIX, DELAY_DEVICE_PREFIX);
+}
+
+/** Returns the name of the host end whose pod's packets a device of this name delays. */
+export function portOfDelayDevice(name: string): string {
+  return name.replace(DELAY_DEVICE_PREFIX, HOST_INTERFACE_PREFIX);
 }
 
 /**

@@ -278,9 +278,10 @@ function wire(
     const link = describedLink(made[DESCRIPTION]);
     const lead = wiring.bypassBridge ? bypassBridge : leaveToBridge;
     lead(node, hostSocket, { bridge, runDir, port: link.index }, wiring);
+    // The limits come before the link's alias: policyd repairs them from then on.
+    if (wiring.shaping !== undefined) shape(hostSocket, link.index, wiring, wiring.shaping);
     const steps = hostSteps(wiring, bridge);
     demand(steps, hostSocket.batch(steps.map(({ request }) => request)));
-    if (wiring.shaping !== undefined) shape(hostSocket, link.index, wiring, wiring.shaping);
     const inside = podSteps(wiring, peerIndex(link));
     demand(inside, podSocket.batch(inside.map(({ request }) => request)));
     const isFresh = !bridge.wasOperational || gateways.length > 0;

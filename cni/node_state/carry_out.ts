@@ -15,6 +15,7 @@ import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 import type { Sysctl } from "../../kernel/sysctl.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { endReceivingAtBridge, receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
+import { redirectReceived } from "../../kernel/traffic_control/redirect.ts";
 import { hostRoute } from "../wiring/host_route.ts";
 import { PORT_FLAGS } from "../wiring/wiring.ts";
 import type { DesiredPort } from "./desired.ts";
@@ -88,6 +89,8 @@ function attemptsOf(step: Exclude<Step, { readonly type: "write-setting" }>): re
       return [demanded(newRoute(hostRoute(step.destination, step.index)))];
     case "change-port":
       return portChange(step);
+    case "delay-sending":
+      return delayedSending(step);
     case "remove-filters":
       return endReceivingAtBridge(step.index).map((request) => ({ request, mayFail: true }));
     case "lead-around":
@@ -135,6 +138,21 @@ function portChange({
     // A link that was down may have no carrier yet; the kernel lets it forward when it has.
     { request: changeLink(link, { bridgePort: { hairpin, state: FORWARDING } }), mayFail: true },
   ];
+}
+
+/**
+ * Returns the requests for a pod's delay device and the filter that leads to it. The device itself, with its rate, is
+ * made only by an ADD: for a missing one, the refusal of the first request is reported.
+ */
+function delayedSending({
+  index,
+  device,
+  hasFilter,
+  port,
+}: Extract<Step, { type: "delay-sending" }>): readonly Attempt[] {
+  const up = demanded(changeLink({ name: port.delay ?? "" }, { up: true }));
+  if (device === undefined || hasFilter) return [up];
+  return [up, { request: addClassifiers(index), mayFail: true }, demanded(redirectReceived(index, device))];
 }
 
 interface Around {

@@ -1,5 +1,5 @@
 import type { AttachmentRecord, RecordedHost } from "../../attachment/attachment.ts";
-import { displayName } from "../../attachment/names_and_macs.ts";
+import { delayDeviceOfPort, displayName } from "../../attachment/names_and_macs.ts";
 import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
@@ -38,6 +38,8 @@ export interface DesiredPort {
   readonly hairpin: boolean;
   /** Whether packets go around the bridge where possible, and in which direction. */
   readonly bypass: "none" | "to the pod" | "both ways";
+  /** The name of the device that delays what the pod sends; undefined without a limit. */
+  readonly delay: string | undefined;
 }
 
 /**
@@ -78,6 +80,7 @@ function desiredPort({
   host,
   bandwidth,
 }: AttachmentRecord): DesiredPort {
+  const isDelayed = (bandwidth?.egressRate ?? 0) > 0;
   return Object.freeze({
     name: hostInterface,
     mac: hostMac,
@@ -87,7 +90,8 @@ function desiredPort({
     isMacRequested: host.isMacRequested,
     addresses: addresses.map(({ address }) => address),
     hairpin: host.hairpin,
-    bypass: bypassOf(host, (bandwidth?.egressRate ?? 0) > 0),
+    bypass: bypassOf(host, isDelayed),
+    delay: isDelayed ? delayDeviceOfPort(hostInterface) : undefined,
   });
 }
 

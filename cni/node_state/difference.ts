@@ -73,6 +73,7 @@ function portSteps(port: DesiredPort, observed: ObservedPort, bridge: number): r
   const { index } = link;
   const steps: Step[] = [];
   if (!isAttached(port, link, bridge)) steps.push({ part: "port", type: "change-port", index, bridge, port });
+  steps.push(...delaySteps(port, observed, index));
   // Filters that lead to a removed bridge drop the packets.
   const isAstray = filters?.targets.some((target) => target !== bridge) === true;
   if (isAstray) steps.push({ part: "bypass", type: "remove-filters", index, port });
@@ -86,6 +87,13 @@ function portSteps(port: DesiredPort, observed: ObservedPort, bridge: number): r
     steps.push({ part: "bypass", type: "lead-around", index, bridge, port, hasFilters: lacksFilters });
   }
   return steps;
+}
+
+/** Returns the step for a limited pod: without the filter nothing is limited, and without the device nothing is sent. */
+function delaySteps(port: DesiredPort, { filters, delay }: ObservedPort, index: number): readonly Step[] {
+  const hasFilter = filters?.hasOthers !== false;
+  if (port.delay === undefined || (hasFilter && delay?.up === true)) return [];
+  return [{ part: "port", type: "delay-sending", index, device: delay?.index, hasFilter, port }];
 }
 
 /**
@@ -168,6 +176,11 @@ export function stepText(step: Step): string {
       return `make the route to ${formatCidr(step.destination)}`;
     case "change-port":
       return `make ${step.port.name} of pod ${step.port.pod} a port of the bridge, up, with its MTU and flags`;
+    case "delay-sending":
+      return (
+        `have ${step.port.delay} delay what ${step.port.name} of pod ${step.port.pod} sends` +
+        (step.device === undefined ? ": it is gone, so recreate the pod" : "")
+      );
     case "remove-filters":
       return `remove filters of ${step.port.name} that lead to another bridge`;
     case "lead-around":

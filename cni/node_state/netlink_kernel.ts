@@ -42,14 +42,18 @@ export function observeBridge({ socket, sysctl }: Reader, desired: DesiredBridge
   }
   const names = scope.ports === "all" ? [...desired.ports.keys()] : [...scope.ports];
   const wanted = names.flatMap((name) => desired.ports.get(name) ?? []);
-  const links = askLinks(socket, wanted);
+  const links = askLinks(
+    socket,
+    wanted.flatMap(({ name, delay }) => [name, ...(delay === undefined ? [] : [delay])]),
+  );
   const entries = askEntries(socket, wanted, links);
   const ports = new Map(
     wanted.map((port): [string, ObservedPort] => {
       const found = links.get(port.name);
       const hasFilters = scope.hasFilters && found !== undefined;
       const filters = hasFilters ? readFilters(socket, found.index) : undefined;
-      return [port.name, { link: found, entry: entries.get(port.name), filters }];
+      const delay = port.delay === undefined ? undefined : links.get(port.delay);
+      return [port.name, { link: found, entry: entries.get(port.name), filters, delay }];
     }),
   );
   return {
@@ -71,8 +75,8 @@ function readSettings(sysctl: Sysctl, { settings }: DesiredBridge): ReadonlyMap<
   );
 }
 
-function askLinks(socket: Pick<NetlinkSocket, "batch">, ports: readonly DesiredPort[]): ReadonlyMap<string, Link> {
-  const replies = socket.batch(ports.map(({ name }) => getLink({ name })));
+function askLinks(socket: Pick<NetlinkSocket, "batch">, names: readonly string[]): ReadonlyMap<string, Link> {
+  const replies = socket.batch(names.map((name) => getLink({ name })));
   return new Map(
     replies.flatMap(({ messages: [message] }) => {
       const link = message === undefined ? undefined : parseLink(message);
@@ -101,13 +105,12 @@ function readFilters(socket: Pick<NetlinkSocket, "dump">, index: number): Observ
   try {
     const filters = socket.dump(dumpReceivedFilters(index)).flatMap((message) => parsePortFilter(message) ?? []);
     return {
-      hasPlace: true,
       targets: filters.flatMap(({ isOurs, target }) => (isOurs ? [target] : [])),
       hasOthers: filters.some(({ isOurs }) => !isOurs),
     };
   } catch (error) {
     if (!(error instanceof DrawbridgeError)) throw error;
-    return { hasPlace: false, targets: [], hasOthers: false };
+    return { targets: [], hasOthers: false };
   }
 }
 

@@ -10,11 +10,9 @@ export type Way = { readonly link: number } | { readonly error: string };
 
 /** The filters of a port that lead around the bridge (cni/add/bridge.ts). */
 export interface ObservedFilters {
-  /** Whether the port has a place for classifiers. */
-  readonly hasPlace: boolean;
   /** The links to which our filters lead; 0 for a removed one. */
   readonly targets: readonly number[];
-  /** Whether another program has filters there. */
+  /** Whether there are filters of another program, or the one that leads to the delay device. */
   readonly hasOthers: boolean;
 }
 
@@ -25,6 +23,8 @@ export interface ObservedPort {
   readonly entry: number | undefined;
   /** undefined if they were not read. */
   readonly filters: ObservedFilters | undefined;
+  /** The device that delays what the pod sends; undefined if there is none. */
+  readonly delay: Pick<Link, "index" | "up"> | undefined;
 }
 
 /** The kernel's state of a bridge with pods. */
@@ -76,6 +76,14 @@ export type Step = { readonly part: Part } & (
       readonly bridge: number;
       readonly port: DesiredPort;
       readonly hasFilters: boolean;
+    }
+  | {
+      readonly type: "delay-sending";
+      readonly index: number;
+      /** The delay device; undefined if the node has none. */
+      readonly device: number | undefined;
+      readonly hasFilter: boolean;
+      readonly port: DesiredPort;
     }
   | { readonly type: "set-neighbour"; readonly index: number; readonly address: Address; readonly mac: MacAddress }
 );

@@ -1,5 +1,6 @@
 import type { DesiredBridge } from "../../cni/node_state/desired.ts";
 import { isAttached } from "../../cni/node_state/difference.ts";
+import { portOfDelayDevice } from "../../attachment/names_and_macs.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
@@ -98,12 +99,12 @@ function portLinkDoubt(
   { desired, index, ports }: KnownBridge,
   { about, name }: { readonly about: number; readonly name: string },
 ): Doubt | undefined {
-  const port = desired.ports.get(name);
+  const port = desired.ports.get(name) ?? desired.ports.get(portOfDelayDevice(name));
   if (port === undefined) return undefined;
   // The bridge sends repeated notifications about an unchanged port: about its carrier, and groups learned there.
   const isKnown = ports.get(about) === name && message.body[0] === AF_BRIDGE;
   if (isKnown && index !== undefined && isAttached(port, parseLink(message), index)) return undefined;
-  return { kind: "port", name, hasFilters: true };
+  return { kind: "port", name: port.name, hasFilters: true };
 }
 
 function addressDoubt(message: ReceivedMessage, { desired, index }: KnownBridge): Doubt | undefined {

@@ -6,8 +6,10 @@ import type { Lab, LabPod } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { sha256 } from "../../support/cni/cni.ts";
 import { suiteLab } from "../../support/suite_lab.ts";
-import { podResult } from "../../support/cni/add_result.ts";
+import { hostInterfaceOf, podResult } from "../../support/cni/add_result.ts";
 import { ipJson, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { PolicydNode } from "../../support/daemon/policyd_node.ts";
+import { until } from "../../support/until.ts";
 import { roundsFor } from "../../support/long_form.ts";
 
 const KILLS = roundsFor("kills", 24, 400);
@@ -55,6 +57,26 @@ describe("bandwidth limits come and go with the pod", function () {
     podResult(add(wired, pod, { runtimeConfig: { bandwidth: { IngressRate, IngressBurst } } }));
     assert.equal(seenDevice(), undefined);
     assertDetached(limited);
+  });
+
+  it("STATE-01 W1: the daemon sets a delay device up again that was set down, restores its filter, and reports one that was deleted", async () => {
+    const policyd = new PolicydNode(lab, wired);
+    const daemon = await policyd.start();
+    const overrides = { ...policyd.overrides, ...limited };
+    const port = hostInterfaceOf(podResult(add(wired, pod, overrides)));
+    const filters = (): string => wired.node.exec("tc", ["filter", "show", "dev", port, "ingress"]);
+    const before = filters();
+    assert.match(before, /Egress Redirect to device dbi/);
+    wired.node.exec("ip", ["link", "set", deviceOf(pod), "down"]);
+    await until(() => JSON.stringify(seenDevice()?.["flags"]).includes('"UP"'), "the device is up");
+    wired.node.exec("tc", ["qdisc", "delete", "dev", port, "clsact"]);
+    await until(() => filters() === before, "the filter is back");
+    assert.deepEqual(daemon.status().problems, []);
+    wired.node.exec("ip", ["link", "delete", deviceOf(pod)]);
+    await daemon.statusWhen(({ problems }) => problems.join().includes(`could not have ${deviceOf(pod)}`), "reported");
+    del(wired, pod, overrides);
+    await daemon.statusWhen(({ problems }) => problems.length === 0, "over");
+    await policyd.kill();
   });
 
   it("P5: DEL of a limited pod leaves nothing, also by a configuration without limits, without a namespace or after it is gone", () => {

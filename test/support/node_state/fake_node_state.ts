@@ -46,7 +46,8 @@ export class FakeNodeState implements NodeStateKernel {
       this.ports.set(port.name, {
         link,
         entry: undefined,
-        filters: { hasPlace: false, targets: [], hasOthers: false },
+        filters: { targets: [], hasOthers: port.delay !== undefined },
+        delay: port.delay === undefined ? undefined : { index: 100 + index, up: true },
       });
     }
     const [mac] = desired.macs;
@@ -82,7 +83,7 @@ export class FakeNodeState implements NodeStateKernel {
         wanted.map(({ name }): [string, ObservedPort] => {
           const port = this.ports.get(name);
           const filters = scope.hasFilters ? port?.filters : undefined;
-          return [name, { link: port?.link, entry: port?.entry, filters }];
+          return [name, { link: port?.link, entry: port?.entry, filters, delay: port?.delay }];
         }),
       ),
       ways: new Map([...lookedUp].map((address) => [address, this.#way(address, link.index)])),
@@ -109,9 +110,11 @@ export class FakeNodeState implements NodeStateKernel {
     this.addresses = [];
     this.routes = [];
     this.neighbours.clear();
-    for (const [name, { link, filters }] of this.ports) {
+    for (const [name, port] of this.ports) {
+      const { link, filters } = port;
       const loose = link && { ...link, master: undefined, bridgePort: undefined };
       this.ports.set(name, {
+        ...port,
         link: loose,
         entry: undefined,
         filters: filters && { ...filters, targets: filters.targets.map(() => 0) },
@@ -150,6 +153,8 @@ export class FakeNodeState implements NodeStateKernel {
         return;
       case "change-port":
         return this.#attach(step);
+      case "delay-sending":
+        return this.#delay(step.port.name);
       case "remove-filters":
         return this.#setFilters(step.port.name, []);
       case "lead-around":
@@ -182,10 +187,17 @@ export class FakeNodeState implements NodeStateKernel {
     }
   }
 
+  #delay(name: string): void {
+    const found = this.ports.get(name);
+    if (found?.filters === undefined || found.delay === undefined) return;
+    const filters = { ...found.filters, hasOthers: true };
+    this.ports.set(name, { ...found, filters, delay: { ...found.delay, up: true } });
+  }
+
   #setFilters(name: string, targets: readonly number[]): void {
     const found = this.ports.get(name);
     if (found !== undefined)
-      this.ports.set(name, { ...found, filters: { hasPlace: true, hasOthers: false, ...found.filters, targets } });
+      this.ports.set(name, { ...found, filters: { hasOthers: false, ...found.filters, targets } });
   }
 }
 

@@ -123,10 +123,35 @@ describe("cni/node_state", () => {
     }
   });
 
+  it("STATE-01: a delay device that is down or without its filter is repaired, and one that is gone is reported", () => {
+    const delay = `have ${PORT.replace("dbv", "dbi")} delay what ${PORT} of pod default/web-2 sends`;
+    const bandwidth = { ingressRate: 0, ingressBurst: 0, egressRate: 1e6, egressBurst: 1e6 };
+    desired = only([{ ...recordOf(2), bandwidth }]);
+    kernel = new FakeNodeState(desired);
+    const port = kernel.ports.get(PORT);
+    assert.ok(port?.delay !== undefined && port.filters !== undefined);
+    assert.deepEqual(textsOf(kernel, desired), []);
+    for (const changed of [
+      { ...port, delay: { ...port.delay, up: false } },
+      { ...port, filters: { ...port.filters, hasOthers: false } },
+    ]) {
+      kernel.ports.set(PORT, changed);
+      assert.deepEqual(textsOf(kernel, desired), [delay]);
+      assert.deepEqual(settle(kernel, desired, EVERYTHING).remaining, []);
+      assert.deepEqual(textsOf(kernel, desired), []);
+    }
+    kernel.ports.set(PORT, { ...port, delay: undefined });
+    const [problem] = problemsOf(desired, settle(kernel, desired, EVERYTHING));
+    assert.deepEqual(problem, {
+      text: `bridge cni0: could not ${delay}: it is gone, so recreate the pod`,
+      isCut: true,
+    });
+  });
+
   it("STATE-01: filters that lead to a bridge that is gone are replaced", () => {
     const port = kernel.ports.get(PORT);
     assert.ok(port !== undefined);
-    kernel.ports.set(PORT, { ...port, filters: { hasPlace: true, targets: [0, 0], hasOthers: false } });
+    kernel.ports.set(PORT, { ...port, filters: { targets: [0, 0], hasOthers: false } });
     assert.deepEqual(textsOf(kernel, desired), [
       `remove filters of ${PORT} that lead to another bridge`,
       `lead packets of ${PORT} of pod default/web-2 around the bridge`,
@@ -136,7 +161,7 @@ describe("cni/node_state", () => {
   it("STATE-02: where another program has filters at a port, its packets go through the bridge", () => {
     const port = kernel.ports.get(PORT);
     assert.ok(port !== undefined);
-    kernel.ports.set(PORT, { ...port, filters: { hasPlace: true, targets: [], hasOthers: true } });
+    kernel.ports.set(PORT, { ...port, filters: { targets: [], hasOthers: true } });
     assert.deepEqual(textsOf(kernel, desired), []);
   });
 
@@ -148,7 +173,7 @@ describe("cni/node_state", () => {
       { ...port.link, mac: parseMac("02:00:00:00:00:07"), alias: "of another program" },
       undefined,
     ]) {
-      kernel.ports.set(PORT, { link: link && { ...link, up: false }, entry: undefined, filters: undefined });
+      kernel.ports.set(PORT, { ...port, link: link && { ...link, up: false }, entry: undefined, filters: undefined });
       assert.deepEqual(textsOf(kernel, desired), []);
     }
   });
