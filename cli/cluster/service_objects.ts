@@ -35,7 +35,13 @@ export interface Derived extends DerivedSlices {
 export function serviceObjects(cluster: Cluster): ServiceObjects {
   const { store, manifests } = cluster;
   const written = [...store.endpointSlices.values()];
-  const served = new Set(written.map(({ namespace, serviceName }) => `${namespace}/${serviceName}`));
+  const served = new Set(written.map(serviceOf));
+  // A running cluster has all slices; files may have only those that others write.
+  const complete = written.filter(({ key }) => {
+    const { file, manager } = manifests.get(`EndpointSlice ${key}`) ?? {};
+    return file === CLUSTER || manager === CONTROLLER;
+  });
+  const byController = new Set(complete.map(serviceOf));
   const pods = podsByNamespace(cluster);
   const services = new Map<string, Service>();
   const derived = new Map<string, Derived>();
@@ -49,9 +55,10 @@ export function serviceObjects(cluster: Cluster): ServiceObjects {
     const families = service.clusterIps.length > 0 ? service.clusterIps.map(familyOf) : guessed;
     const whole = withClusterIps(cluster, service, families.length > 0 ? families : [4]);
     services.set(service.key, whole);
-    if (served.has(service.key)) continue;
+    if (byController.has(service.key)) continue;
     if (wanted.selector === undefined) {
-      if (manifest?.file !== CLUSTER && service.type !== "ExternalName") unknown.add(service.key);
+      const isUnknown = manifest?.file !== CLUSTER && service.type !== "ExternalName" && !served.has(service.key);
+      if (isUnknown) unknown.add(service.key);
       continue;
     }
     const ofEndpoints = whole.isHeadless ? familiesOfPods(selected) : whole.clusterIps.map(familyOf);
@@ -63,6 +70,13 @@ export function serviceObjects(cluster: Cluster): ServiceObjects {
     endpoints.flatMap(({ address, podKey }) => (podKey === undefined ? [] : [[address, podKey] as const])),
   );
   return { services, endpointSlices, endpointPods: new Map(named), derived, unknown };
+}
+
+/** Writes the EndpointSlices of the pods that a Service's selector selects, beside those that anyone else writes. */
+const CONTROLLER = "endpointslice-controller.k8s.io";
+
+function serviceOf({ namespace, serviceName }: EndpointSlice): string {
+  return `${namespace}/${serviceName}`;
 }
 
 function withClusterIps({ placeholderAddresses }: Cluster, service: Service, families: readonly Family[]): Service {

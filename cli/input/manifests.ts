@@ -7,6 +7,7 @@ import { readFileObjects } from "./files/read_file.ts";
 import type { HostPort } from "./host_ports.ts";
 import { manifestFiles, type ManifestFileSystem } from "./manifest_files.ts";
 import { DEFAULT_NAMESPACE } from "./objects/take.ts";
+import { MIRROR } from "./objects/endpoints.ts";
 import { membersAt } from "./raw.ts";
 import type { PlacedWayObject } from "./ways/way_object.ts";
 import { excludes, type Reading } from "./reading.ts";
@@ -25,8 +26,8 @@ export interface Manifest<T extends ClusterObject = ClusterObject> {
   readonly source: unknown;
   /** Present for a pod with host ports. */
   readonly hostPorts?: readonly HostPort[];
-  /** Set for an EndpointSlice that mirrors Endpoints. */
-  readonly isMirror?: boolean;
+  /** The controller that writes an EndpointSlice; undefined where none is named. */
+  readonly manager?: string | undefined;
   /** The workload, as `Deployment shop/web`, of a pod that stands for a template. */
   readonly workload?: string;
 }
@@ -122,13 +123,13 @@ export function readManifests(
 
 /** Returns the objects without mirrors of Endpoints whose Service has a selector: its pods are its endpoints. */
 function withoutUselessMirrors(manifests: readonly Manifest[]): readonly Manifest[] {
-  if (!manifests.some(({ isMirror }) => isMirror === true)) return manifests;
+  if (!manifests.some(({ manager }) => manager === MIRROR)) return manifests;
   const selecting = manifests.flatMap(({ object, source }) =>
     object.kind === "Service" && membersAt(source, "spec", "selector").length > 0 ? [object.key] : [],
   );
-  return manifests.filter(({ object, isMirror }) => {
+  return manifests.filter(({ object, manager }) => {
     const key = object.kind === "EndpointSlice" ? `${object.namespace}/${object.serviceName ?? ""}` : "";
-    return isMirror !== true || !selecting.includes(key);
+    return manager !== MIRROR || !selecting.includes(key);
   });
 }
 

@@ -2,12 +2,13 @@ import type { LocatedObject } from "../../../objects/yaml/documents.ts";
 import { at, listAt, textAt, textsAt } from "../raw.ts";
 
 const MANAGED_BY = "endpointslice.kubernetes.io/managed-by";
-const MIRROR = "endpointslicemirroring-controller.k8s.io";
+/** Writes what mirrors Endpoints, which counts only for a Service without a selector. */
+export const MIRROR = "endpointslicemirroring-controller.k8s.io";
 const MOST_ENDPOINTS = 1000;
 
-/** Returns whether an EndpointSlice mirrors Endpoints: it counts only for a Service without a selector. */
-export function isMirror(value: unknown): boolean {
-  return textAt(value, "metadata", "labels", MANAGED_BY) === MIRROR;
+/** Returns the controller that says of an EndpointSlice that it writes it; undefined without one. */
+export function managerOf(value: unknown): string | undefined {
+  return textAt(value, "metadata", "labels", MANAGED_BY);
 }
 
 /**

@@ -18,7 +18,7 @@ import {
   type Workload,
   workloadOf,
 } from "../workload.ts";
-import { isMirror } from "./endpoints.ts";
+import { managerOf } from "./endpoints.ts";
 import { unknownFields, unknownFieldText } from "./unknown_fields.ts";
 import { unknownKindText } from "./unknown_kind.ts";
 import { isUnsupportedKind, namedText, OMIT, unsupportedText } from "./unsupported.ts";
@@ -211,7 +211,7 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
     line,
     lineOf,
     source: isKept ? value : undefined,
-    isMirror: isMirror(value),
+    ...(object.kind === "EndpointSlice" ? { manager: managerOf(value) } : {}),
     ...withHostPorts(object, value),
   };
   return { type: "manifests", manifests: [manifest], isTemplate: false, remarks: [...reported, ...unknown] };

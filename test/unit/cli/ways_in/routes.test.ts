@@ -53,6 +53,28 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     }
   });
 
+  it("INGRESS-01 EPS-01: an Ingress leads to the pods that its Service selects beside those of EndpointSlices of others, and only to those of slices of the controller where it wrote some", async () => {
+    const all =
+      NGINX +
+      WEB +
+      pod("shop/other", "10.244.0.4") +
+      ingress("web", `rules: [${pathTo("web", "number: 80")}], ingressClassName: nginx`);
+    const slice = (labels: string): string =>
+      object(
+        "discovery.k8s.io/v1",
+        "EndpointSlice",
+        `name: s, namespace: shop, labels: { kubernetes.io/service-name: web${labels} }`,
+        "addressType: IPv4, ports: [{ name: http, port: 1 }], endpoints: [{ addresses: [10.244.0.4] }]",
+      );
+    const other = "IngressClass nginx > shop/other: 1/TCP";
+    for (const manager of ["", "cluster-admins"]) {
+      const { open } = await waysInOf(all + slice(`, endpointslice.kubernetes.io/managed-by: "${manager}"`));
+      assert.deepEqual(open, [other, "IngressClass nginx > shop/web: 8080/TCP"]);
+    }
+    const label = ", endpointslice.kubernetes.io/managed-by: endpointslice-controller.k8s.io";
+    assert.deepEqual((await waysInOf(all + slice(label))).open, [other]);
+  });
+
   it("INGRESS-01: the class comes from the field, the older annotation or the default, or else is a controller's usual name", async () => {
     const rules = `rules: [${pathTo("web", "number: 80")}]`;
     const ofClass = object(
