@@ -117,7 +117,7 @@ function report({ omitted, ignoredSlices }: PortEndpoints, selection: Selection)
 
 /**
  * Checks a packet against a Service's loadBalancerSourceRanges (LB-06). They apply only to its load balancer's
- * addresses, or with the annotation to every external frontend; never to its cluster IP.
+ * addresses and not to node ports there, or with the annotation to every external frontend; never to its cluster IP.
  *
  * If a node is within the ranges, packets from the load balancer's addresses are allowed too: a node that has such an
  * address uses it as the source of its own packets to it. If all ranges are of the other family, no source is allowed.
@@ -128,9 +128,9 @@ export function evaluateSource(
   packet: Packet,
 ): "none" | "within" | "outside" {
   const { loadBalancerSourceRanges: ranges } = service;
-  const { source, destination } = packet;
-  const isEnforced = service.annotations[ENFORCE_SOURCE_RANGES] === "true";
-  const isRestricted = frontend.type !== "ClusterIP" && (isEnforced || isVirtualAddress(service, destination));
+  const { source } = packet;
+  const isEnforced = frontend.type !== "ClusterIP" && service.annotations[ENFORCE_SOURCE_RANGES] === "true";
+  const isRestricted = frontend.type === "LoadBalancer" || isEnforced;
   if (ranges === undefined || !isRestricted) return "none";
   if (ranges.some((range) => cidrContains(range, source))) return "within";
   const primary = primaryAddresses(world).filter((address) => familyOf(address) === familyOf(source));

@@ -25,7 +25,7 @@ export interface ServiceCase {
 export const PLACES: Places = {
   clusterIps: ["10.96.0.1", "10.96.0.2", "10.96.0.3", "10.96.0.4"],
   externalIps: ["192.0.2.1", "192.0.2.2", "10.240.0.5"],
-  balancerIps: ["203.0.113.1", "203.0.113.2"],
+  balancerIps: ["203.0.113.1", "10.240.0.5"],
   nodeIps: ["10.240.0.5", "10.244.1.1", "192.0.2.77"],
   otherNode: "10.240.0.4",
   localPods: ["10.244.1.5", "10.244.1.6", "10.244.1.9"],
