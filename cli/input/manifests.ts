@@ -30,6 +30,8 @@ export interface Manifest<T extends ClusterObject = ClusterObject> {
   readonly manager?: string | undefined;
   /** The workload, as `Deployment shop/web`, of a pod that stands for a template. */
   readonly workload?: string;
+  /** The number of pods that this workload states, where each has a number: only a pod of that name shows this one. */
+  readonly replicas?: number;
 }
 
 /** Something that the API server would refuse, or that makes a file unreadable. */

@@ -8,7 +8,10 @@ import { CONTROLLER_LABELS, INJECTED_LABELS } from "./workload.ts";
 /** Returns the pods of templates without those of which another pod of the workload shows all that policies ask for. */
 export function unshownPods(templates: readonly Manifest<Pod>[], pods: readonly Pod[]): readonly Manifest<Pod>[] {
   const known = Map.groupBy(pods, workloadKeyOf);
-  return templates.filter(({ object }) => known.get(workloadKeyOf(object))?.some((pod) => shows(pod, object)) !== true);
+  return templates.filter(({ object, replicas }) => {
+    const ofWorkload = known.get(workloadKeyOf(object)) ?? [];
+    return !ofWorkload.some((pod) => (replicas === undefined || pod.name === object.name) && shows(pod, object));
+  });
 }
 
 /**
@@ -31,6 +34,8 @@ export interface RolledOut {
   readonly changed: readonly { readonly before: Manifest<Pod>; readonly after: Manifest<Pod> }[];
   /** Stand-ins for templates that none of these pods shows. */
   readonly added: readonly Manifest<Pod>[];
+  /** Pods with a number beyond those of their workload. */
+  readonly removed: readonly Manifest<Pod>[];
 }
 
 /**
@@ -39,15 +44,20 @@ export interface RolledOut {
  */
 export function rollOut(pods: readonly Manifest<Pod>[], templates: readonly Manifest<Pod>[]): RolledOut {
   const ofWorkload = Map.groupBy(templates, ({ object }) => workloadKeyOf(object));
-  const changed = pods.flatMap((before) => {
-    const [first, ...others] = ofWorkload.get(workloadKeyOf(before.object)) ?? [];
+  const ofPod = ({ object }: Manifest<Pod>): readonly Manifest<Pod>[] => ofWorkload.get(workloadKeyOf(object)) ?? [];
+  // Of more replicas than stand-ins any may be there.
+  const isLeft = (pod: Manifest<Pod>): boolean =>
+    ofPod(pod).every(({ replicas }, _, all) => replicas !== all.length) ||
+    ofPod(pod).some(({ object }) => object.name === pod.object.name);
+  const changed = pods.filter(isLeft).flatMap((before) => {
+    const [first, ...others] = ofPod(before);
     if (first === undefined) return [];
     const count = (one: Manifest<Pod>): number => numberOfEqual(before.object.labels, one.object.labels);
     const template = others.reduce((best, one) => (count(one) > count(best) ? one : best), first);
     return [{ before, after: fromTemplate(before, template) }];
   });
   const after = changed.map((one) => one.after.object);
-  return { changed, added: unshownPods(templates, after) };
+  return { changed, added: unshownPods(templates, after), removed: pods.filter((one) => !isLeft(one)) };
 }
 
 function numberOfEqual(labels: Labels, others: Labels): number {

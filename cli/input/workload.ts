@@ -13,6 +13,8 @@ export interface Workload {
   readonly name: string;
   /** Raw pods that stand for those of the cluster: as many as can differ in their roles towards each other. */
   readonly pods: readonly StandInPod[];
+  /** The number of its pods, only where the object states it and each pod has a number. */
+  readonly replicas?: number | undefined;
   /** The reason for which the API server would refuse the workload, apart from its template. */
   readonly problem: string | undefined;
 }
@@ -45,6 +47,7 @@ interface WorkloadKind extends Templates {
 /** The fields of a workload that pods depend on beside its templates. */
 interface ReadWorkload extends Pick<Pod, "namespace" | "name"> {
   readonly ordinals: readonly number[];
+  readonly replicas: number | undefined;
 }
 
 const TEMPLATE = ["spec", "template"];
@@ -142,11 +145,11 @@ export function workloadOf(value: unknown): Workload | undefined {
   const templates = (known?.templates ?? []).filter((path) => at(value, ...path) !== undefined);
   if (known === undefined || templates.length === 0) return undefined;
   const read = attempt<ReadWorkload | string>(
-    () => ({ ...readNamespacedMetadata(new Reader(value, "")), ordinals: ordinalsOf(value, known) }),
+    () => ({ ...readNamespacedMetadata(new Reader(value, "")), ...ordinalsOf(value, known) }),
     (error) => error.message,
   );
   if (typeof read === "string") return { name: kind, pods: [], problem: `${kind}: ${read}` };
-  const { namespace, name, ordinals } = read;
+  const { namespace, name, ordinals, replicas } = read;
   const isNamed = kind === "StatefulSet";
   const podOf = (path: FieldPath, ordinal: number): StandInPod => {
     const template = at(value, ...path);
@@ -167,7 +170,7 @@ export function workloadOf(value: unknown): Workload | undefined {
     return { value: raw, name: isNamed ? realName : standInName(name, kind, ordinal), template: path };
   };
   const pods = templates.flatMap((path, i) => ordinals.map((one) => podOf(path, one + i * ordinals.length)));
-  return { name: `${kind} ${namespace}/${name}`, pods, problem: undefined };
+  return { name: `${kind} ${namespace}/${name}`, pods, replicas, problem: undefined };
 }
 
 /** Others, such as Spark's operator, also have groups that end like these. */
@@ -236,13 +239,17 @@ export function standInName(workload: string, kind: string, ordinal: number): st
   return `${workload}_${kind.toLowerCase()}_${ordinal}`;
 }
 
-/** Returns the pods' ordinals. @throws DrawbridgeError ERR_OBJECT for a number that the API server would refuse */
-function ordinalsOf(value: unknown, { count, usual, isNumbered }: Templates): readonly number[] {
+/** Returns the pods' ordinals and number. @throws DrawbridgeError ERR_OBJECT for what the API server would refuse */
+function ordinalsOf(
+  value: unknown,
+  { count, usual, isNumbered }: Templates,
+): Pick<ReadWorkload, "ordinals" | "replicas"> {
   const start = numberAt(value, ["spec", "ordinals", "start"]) ?? 0;
   const given = count === undefined ? undefined : numberAt(value, count);
   // A workload with zero replicas waits for an autoscaler.
   const number = given === undefined || given === 0 ? usual : Math.min(given, isNumbered === true ? MOST_PODS : 2);
-  return Array.from({ length: number }, (_, i) => start + i);
+  const ordinals = Array.from({ length: number }, (_, i) => start + i);
+  return { ordinals, replicas: isNumbered === true && given !== 0 ? given : undefined };
 }
 
 function numberAt(value: unknown, path: readonly string[]): number | undefined {

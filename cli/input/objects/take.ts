@@ -132,7 +132,7 @@ function placedIn(namespace: string, located: LocatedObject): LocatedObject {
 /** Returns the pods of a template; a problem in the template is reported once, for the workload. */
 function takeTemplate(workload: Workload, located: LocatedObject, file: string): Taken {
   const line = located.lineOf([]);
-  const { name, pods } = workload;
+  const { name, pods, replicas } = workload;
   const source = located.value;
   if (workload.problem !== undefined) {
     const at = located.lineOf(fieldPathOf(workload.problem));
@@ -165,6 +165,7 @@ function takeTemplate(workload: Workload, located: LocatedObject, file: string):
             lineOf: () => line,
             source: undefined,
             workload: name,
+            ...(replicas === undefined ? {} : { replicas }),
             ...withHostPorts(verdict.object, value),
           },
         ]

@@ -53,12 +53,16 @@ export function applyObjects(against: Objects, given: Objects): Applied {
     const before = objects.get(placedName(placed));
     set(before, before === undefined ? placed : withState(placed, before));
   }
-  const { changed, added } = rollOut(
+  const { changed, added, removed } = rollOut(
     against.manifests.filter(isPod).filter((one) => objects.get(placedName(one)) === one),
     templates,
   );
   for (const { before, after } of changed) set(before, after);
-  for (const one of added) set(undefined, one);
+  for (const one of added) set(objects.get(placedName(one)), one);
+  for (const one of removed) {
+    changes.push({ type: "deleted", before: one, after: undefined, placed: one });
+    objects.delete(placedName(one));
+  }
   return { after: objectsOf(objects), changes, missing: [] };
 }
 

@@ -45,6 +45,7 @@ describe("stand-in pods of templates", () => {
     assert.deepEqual(podsOf(workload("StatefulSet", "log", "ordinals: { start: 5 }, ")), ["a/log-5", "a/log-6"]);
     const owned = pod("a/log-0", "", { app: "log", metadata: ownedBy("StatefulSet", "log") });
     assert.deepEqual(podsOf(owned, workload("StatefulSet", "log")), ["a/log-0"]);
+    assert.deepEqual(podsOf(owned, workload("StatefulSet", "log", "replicas: 2, ")), ["a/log-0", "a/log-1"]);
     assert.deepEqual(
       podsOf(owned, workload("Deployment", "log")),
       ["a/log-0", "a/log_deployment_0", "a/log_deployment_1"],

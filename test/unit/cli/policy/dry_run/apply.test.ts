@@ -115,6 +115,8 @@ describe("cli/policy/dry_run: a template's pods", () => {
       ` }\nspec: { groups: [${types.map((one) => `{ ${template(`app: r, type: ${one}`)} }`).join(", ")}] }`,
       "ray.io/v1",
     );
+  const stateful = (replicas = ""): string =>
+    object("StatefulSet", "db", ` }\nspec: { ${replicas}${template("app: db")} }`, "apps/v1");
   const decoy =
     "ownerReferences: [{ apiVersion: apps/v1, kind: ReplicaSet, name: web-h, controller: true }] }\nspec: { containers: [{ name: c }] }";
   for (const [what, before, change, expected] of [
@@ -150,6 +152,30 @@ describe("cli/policy/dry_run: a template's pods", () => {
       ray("head", "head"),
       cluster("head", "worker"),
       ["unchanged Pod shop/head", "added Pod shop/r_raycluster_2", "added Pod shop/r_raycluster_3"],
+    ],
+    [
+      "are added where a StatefulSet gets more replicas",
+      stateful("replicas: 1, "),
+      stateful("replicas: 3, "),
+      ["unchanged Pod shop/db-0", "added Pod shop/db-1", "added Pod shop/db-2"],
+    ],
+    [
+      "are deleted where a StatefulSet gets fewer replicas",
+      stateful("replicas: 3, "),
+      stateful("replicas: 1, "),
+      ["unchanged Pod shop/db-0", "deleted Pod shop/db-1", "deleted Pod shop/db-2"],
+    ],
+    [
+      "stay as many where a StatefulSet does not say how many",
+      stateful("replicas: 1, "),
+      stateful(),
+      ["unchanged Pod shop/db-0"],
+    ],
+    [
+      "stay where a StatefulSet has more replicas than stand-ins",
+      pod("db-25", "db").replace("ReplicaSet, name: db-h", "StatefulSet, name: db"),
+      stateful("replicas: 30, "),
+      ["unchanged Pod shop/db-25", ...Array.from({ length: 20 }, (_, i) => `added Pod shop/db-${i}`)],
     ],
     [
       "follow it, whatever pod of the same change names the workload",
