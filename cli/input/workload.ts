@@ -74,9 +74,9 @@ export const CONTROLLER_LABELS: readonly string[] = [
   "batch.kubernetes.io/job-completion-index",
 ];
 
-/** Matches labels that the webhooks of Istio and Linkerd put on pods; a template may have some of them itself. */
+/** Matches labels that Istio, Linkerd, JobSet and KubeRay put on pods; a template may have some of them itself. */
 export const INJECTED_LABELS =
-  /^(?:security\.istio\.io\/tlsMode|service\.istio\.io\/canonical-(?:name|revision)|topology\.istio\.io\/network|linkerd\.io\/(?:control-plane-ns|workload-ns|proxy-[a-z]+))$/;
+  /^(?:security\.istio\.io\/tlsMode|service\.istio\.io\/canonical-(?:name|revision)|topology\.istio\.io\/network|linkerd\.io\/(?:control-plane-ns|workload-ns|proxy-[a-z]+)|(?:jobset\.sigs\.k8s|ray)\.io\/.+)$/;
 
 const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, WorkloadKind>([
   ["Deployment", { apiVersion: "apps/v1", templates: [TEMPLATE], count: REPLICAS, usual: 2 }],

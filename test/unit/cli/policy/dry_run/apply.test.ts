@@ -154,6 +154,25 @@ describe("cli/policy/dry_run: a template's pods", () => {
       ["unchanged Pod shop/head", "added Pod shop/r_raycluster_2", "added Pod shop/r_raycluster_3"],
     ],
     [
+      "are also those of a Rollout's ReplicaSet",
+      pod("web", "web").replace("pod-template-hash", "rollouts-pod-template-hash"),
+      object("Rollout", "web", ` }\nspec: { ${template("app: web")} }`, "argoproj.io/v1alpha1"),
+      ["unchanged Pod shop/web"],
+    ],
+    [
+      "are also those of a JobSet's Jobs",
+      pod("a", "a")
+        .replace("pod-template-hash: h", 'jobset.sigs.k8s.io/jobset-name: js, jobset.sigs.k8s.io/job-index: "0"')
+        .replace("apps/v1, kind: ReplicaSet, name: a-h", "batch/v1, kind: Job, name: js-w-0"),
+      object(
+        "JobSet",
+        "js",
+        ` }\nspec: { jobs: [{ template: { spec: { ${template("app: a")} } } }] }`,
+        "jobset.x-k8s.io/v1alpha2",
+      ),
+      ["unchanged Pod shop/a"],
+    ],
+    [
       "are added where a StatefulSet gets more replicas",
       stateful("replicas: 1, "),
       stateful("replicas: 3, "),
