@@ -230,12 +230,14 @@ export class StaleFlows {
     return ({ family, original, reply }) => {
       const { destination: address, destinationPort: port } = original;
       if (port === undefined || reply.sourcePort === undefined) return false;
-      const byAddress = frontendId({ type: "cluster", address, port }, protocol, family);
-      const isByAddress = targetsOf(byAddress) !== undefined || gone.has(byAddress);
-      if (!isByAddress && !(own.has(address) && servesNodePorts(address))) return false;
-      const id = isByAddress ? byAddress : frontendId({ type: "node port", port }, protocol, family);
-      const targets = targetsOf(id);
       const target = socketText({ address: reply.source, port: reply.sourcePort });
+      const byAddress = frontendId({ type: "cluster", address, port }, protocol, family);
+      const byPort = frontendId({ type: "node port", port }, protocol, family);
+      const ids = own.has(address) && servesNodePorts(address) ? [byAddress, byPort] : [byAddress];
+      // A Service may have claimed the address in vain: the frontend that is there counts first.
+      const id = ids.find((one) => targetsOf(one)) ?? ids.find((one) => gone.get(one)?.has(target));
+      if (id === undefined) return false;
+      const targets = targetsOf(id);
       const isTranslated = reply.source !== address || reply.sourcePort !== port;
       if (isTranslated && hasEnded(id, target, targets)) return true;
       if (targets === undefined || targets.has(target)) return false;

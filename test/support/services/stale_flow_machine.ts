@@ -2,7 +2,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { ConntrackEntry } from "../../../kernel/conntrack/entry.ts";
 import { type ConntrackFilter, matchesFilter } from "../../../kernel/conntrack/filter.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { parseAddress } from "../../../kernel/ip/address.ts";
+import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
 import type { SetDifference } from "../../../policyd/ruleset/difference.ts";
 import type { ServedService } from "../../../policyd/services/service_follower.ts";
 import { FrontendHolders } from "../../../policyd/services/elements/arbitration.ts";
@@ -69,7 +69,7 @@ export interface StaleFlowMachine {
     during: () => void;
   };
   readonly clock: FakeClock;
-  /** Reports these Services as compiled, as if no address were the node's own. */
+  /** Reports these Services as compiled. */
   readonly tell: (text: string) => void;
   readonly remove: (name: string) => void;
   readonly inForce: (isWhole?: boolean, differences?: readonly SetDifference[]) => void;
@@ -112,7 +112,8 @@ export function setUp(entries: readonly ConntrackEntry[] = []): StaleFlowMachine
   const tell = (text: string): void => {
     const objects = readScenario(text);
     const { index, context: facts } = indexed(objects, "node1");
-    const protection = { refusalOf: () => undefined, isProtectedAddress: () => false, isNodeAddress: () => false };
+    const isNode = (address: Address): boolean => address === parseAddress(NODE);
+    const protection = { refusalOf: () => undefined, isProtectedAddress: () => false, isNodeAddress: isNode };
     const context = { ...facts, protection };
     for (const object of objects) if (object.kind === "Service") holders.replace(object.key, object, context);
     for (const object of objects) {

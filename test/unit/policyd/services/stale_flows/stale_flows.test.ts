@@ -3,7 +3,7 @@ import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import type { SetDifference } from "../../../../../policyd/ruleset/difference.ts";
 import { INET_TABLE } from "../../../../../policyd/ruleset/table_part.ts";
 import { endpointMaps } from "../../../../../policyd/services/rules/endpoint_maps.ts";
-import { NODE, setUp, VIP, withEndpoints } from "../../../../support/services/stale_flow_machine.ts";
+import { manifest, NODE, setUp, VIP, withEndpoints } from "../../../../support/services/stale_flow_machine.ts";
 import { udpEntry } from "../../../../support/services/udp_entry.ts";
 
 describe("services/stale_flows: the time of a round", () => {
@@ -44,6 +44,24 @@ describe("services/stale_flows: the time of a round", () => {
       };
       await pass(5000);
       assert.deepEqual(state.entries, [toFormer, toLatter], `gone before: ${isGoneBefore}`);
+    }
+  });
+
+  it("SVC-27 CLAIM-05: flows to a node port are judged by it, whatever a Service does that claims the port in vain by an external IP", async () => {
+    const { tell, settle, areDeleted } = setUp();
+    const [good, dead] = ["10.244.1.2", "10.244.1.3"];
+    const claiming = (address: string, externalIPs = [NODE]): string =>
+      manifest("b", "10.96.0.11", [{ address }], {
+        externalIPs,
+        ports: [{ name: "dns", port: 30_053, protocol: "UDP" }],
+      });
+    const [living, stale] = [good, dead].map((address) => udpEntry([NODE, 30_053], [address, 5353]));
+    assert.ok(living !== undefined && stale !== undefined);
+    for (const change of [claiming(good), claiming(dead), claiming(good, []), claiming(dead, [])]) {
+      tell(withEndpoints(good, dead) + claiming(good));
+      await settle();
+      tell(withEndpoints(good) + change);
+      assert.deepEqual(await areDeleted(living, stale), [false, true], change);
     }
   });
 
