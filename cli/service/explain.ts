@@ -11,7 +11,7 @@ import { type ServiceReport, serviceReport } from "../policy/explain/service_rep
 
 /** Where a node sends the packets of a sender, as data; docs/cli.md describes every field. */
 export interface ServiceExplanation {
-  /** Whether every packet passes or goes to an endpoint. */
+  /** Whether every packet passes or goes to an endpoint ({@link isDelivered}). */
   readonly delivered: boolean;
   /** Empty where the node is not known. */
   readonly node: string;
@@ -80,13 +80,18 @@ export function explainService(context: ExplainContext, question: PacketQuestion
   if (packets.length === 0) throw nothingToSend(from, to);
   const met = [...packets.flatMap(({ report }) => report.frontend?.service ?? []), ...missed(context, to, port)];
   return {
-    delivered: packets.every(({ report }) => report.verdict === "pass" || report.verdict === "translate"),
+    delivered: packets.every(({ report }) => isDelivered(report)),
     node: nodes.size === 1 ? ([...nodes][0] ?? "") : (question.node ?? ""),
     packets,
     remarks: [...new Set(met)]
       .flatMap((key) => worlds.objects.services.get(key) ?? [])
       .flatMap((service) => derivedAssumptions(context, service)),
   };
+}
+
+/** Returns whether a packet passes or goes to an endpoint, whichever it may be, that does not refuse it (SVC-24). */
+export function isDelivered({ verdict, candidates }: ServiceReport): boolean {
+  return verdict === "pass" || (verdict === "translate" && !candidates.some(({ refused }) => refused));
 }
 
 /** Returns the Services that would take the packets but that nodes do not serve whole. */

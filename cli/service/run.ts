@@ -12,7 +12,7 @@ import type { Io } from "../io.ts";
 import { EXPLAIN_FORMATS } from "../policy/explain/command.ts";
 import { ExplainContext } from "../policy/explain/context.ts";
 import { type Style, styleOf } from "../style.ts";
-import { explainService, type PacketReport, type ServiceExplanation } from "./explain.ts";
+import { explainService, isDelivered, type PacketReport, type ServiceExplanation } from "./explain.ts";
 import { parseTarget, TARGET_FORMS } from "./target.ts";
 import { printable } from "../../objects/printable.ts";
 import { foldLine } from "../output/fold.ts";
@@ -87,6 +87,6 @@ function headText({ from, entry, protocol, address, port, report }: PacketReport
   const { verdict, nodes } = report;
   const where = nodes.length === 0 ? "" : `on node ${nodes.join(", ")}, `;
   const to = address === null ? `port ${port}` : socketText(address, port);
-  const paint = verdict === "drop" || verdict === "reject" ? style.bad : style.good;
+  const paint = isDelivered(report) ? style.good : style.bad;
   return `${where}${protocol} from ${style.strong(from.join(", "))} (${ENTRIES[entry]}) to ${style.strong(to)}: ${paint(ANSWERS[verdict])}`;
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { runCli } from "../../../support/cli/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../support/cli/golden.ts";
+import { ask, manifest, named, pod, service } from "../../../support/cli/objects.ts";
 
 const QUESTIONS = [
   [
@@ -36,10 +37,23 @@ describe("cli/service/explain", () => {
     });
   }
 
+  it("EXPLAIN-09 SVC-24: packets that one of two endpoints refuses, since it is a cluster IP, are not all delivered", async () => {
+    const slice =
+      "addressType: IPv4, ports: [{ port: 8080 }], endpoints: [{ addresses: [10.96.0.20] }, { addresses: [10.244.1.5] }]";
+    const objects =
+      service("shop/web", "", "{ port: 80 }", "clusterIP: 10.96.0.10") +
+      service("shop/other", "", "{ port: 8080 }", "clusterIP: 10.96.0.20") +
+      manifest("EndpointSlice", named("shop/web-1", "labels: { kubernetes.io/service-name: web }"), slice) +
+      pod("shop/client", "10.244.1.9", { spec: "nodeName: n1" });
+    const args = "service explain --from shop/client --to service/shop/web:80 -o json";
+    const { code, out } = await ask(objects, ...args.split(" "));
+    assert.deepEqual([(JSON.parse(out) as { delivered: boolean }).delivered, code], [false, 1]);
+  });
+
   it("EXPLAIN-09: a question without a node, about a headless Service, or with an unknown name is an error", async () => {
-    const ask = (args: string) =>
+    const askShop = (args: string) =>
       runCli(["service", "explain", "-f", "shop", ...args.split(" ")], fixtureFiles("shop"));
-    const nowhere = await ask("--from 203.0.113.9 --to 192.168.10.11:30080");
+    const nowhere = await askShop("--from 203.0.113.9 --to 192.168.10.11:30080");
     assert.deepEqual([nowhere.code, nowhere.out], [2, ""]);
     assert.match(nowhere.err, /203\.0\.113\.9 is on no node; name the node its packet comes to by --node/);
     const cases = [
@@ -51,7 +65,7 @@ describe("cli/service/explain", () => {
       ["--from shop/redis-0 --to service/shop/cart:https", /port "https"; expected http/],
     ] as const;
     for (const [args, message] of cases) {
-      const { code, out, err } = await ask(args);
+      const { code, out, err } = await askShop(args);
       assert.deepEqual([code, out], [3, ""]);
       assert.match(err, message);
     }
