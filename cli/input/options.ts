@@ -2,6 +2,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { withReading } from "./reading.ts";
 import { DEFAULT_REQUEST_TIMEOUT, parseRequestTimeout } from "./cluster/access.ts";
 import { type NumberedPort, numberedPort } from "./port_text.ts";
+import { keepSources } from "./programs/rendered_files.ts";
 
 /**
  * Adds the options that say where the objects are (`InputOptions` of load.ts): files or the running cluster.
@@ -77,7 +78,7 @@ export function withAccess(command: Command, reader: string, isRead: () => boole
  * programs/rendered_files.ts).
  */
 export function withPrograms(command: Command): Command {
-  return command
+  return keepSources(command)
     .option("-k, --kustomize <path...>", "kustomizations, built by your kustomize or kubectl")
     .option("--helm <path...>", "charts, rendered by your helm")
     .option("--helm-values <path...>", "files with values for --helm")

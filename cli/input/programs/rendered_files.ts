@@ -17,28 +17,40 @@ export function withTexts(files: ManifestFileSystem, texts: ReadonlyMap<string, 
 }
 
 /**
- * Runs the programs for a command's options `--kustomize` and `--helm`, and appends their outputs to the values of
- * `-f`. It does nothing for a command without these options.
+ * Runs the programs for a command's options `--kustomize` and `--helm`, and puts their outputs among the values of `-f`,
+ * in the order of the command line. It does nothing for a command without {@link keepSources}.
  *
  * @param texts gets the outputs, by names that say where they come from
  * @throws DrawbridgeError ERR_INPUT as {@link kustomized} and {@link helmTemplate}
  */
 export async function renderOptions({ programs }: Io, texts: Map<string, string>, command: Command): Promise<void> {
-  const [kustomize, helm, values] = [
-    listOf(command, "kustomize"),
-    listOf(command, "helm"),
-    listOf(command, "helmValues"),
-  ];
   const given: unknown = command.getOptionValue("namespace");
   const namespace = typeof given === "string" ? given : undefined;
+  const values = listOf(command, "helmValues");
+  const sources = listOf(command, SOURCES);
+  if (sources.length === 0) return;
   const names: string[] = [];
-  const add = (name: string, text: string): void => {
-    texts.set(name, text);
-    names.push(name);
-  };
-  for (const directory of kustomize) add(`kustomize ${directory}`, await kustomized(programs, directory));
-  for (const chart of helm) add(`helm ${chart}`, await helmTemplate(programs, chart, { namespace, values }));
-  if (names.length > 0) command.setOptionValue("filename", [...listOf(command, "filename"), ...names]);
+  for (const source of sources) {
+    const [option = ""] = source.split(" ", 1);
+    const place = source.slice(option.length + 1);
+    names.push(option === "filename" ? place : source);
+    if (option === "kustomize") texts.set(source, await kustomized(programs, place));
+    if (option === "helm") texts.set(source, await helmTemplate(programs, place, { namespace, values }));
+  }
+  command.setOptionValue("filename", names);
+}
+
+/** The name under which a command keeps the values of `-f`, `--kustomize` and `--helm`, each after its option's name. */
+const SOURCES = "sources";
+
+/** Keeps the places that a command is given in the order of its command line: the first one is the old side of `diff`. */
+export function keepSources(command: Command): Command {
+  for (const option of ["filename", "kustomize", "helm"]) {
+    command.on(`option:${option}`, (place: string) => {
+      command.setOptionValue(SOURCES, [...listOf(command, SOURCES), `${option} ${place}`]);
+    });
+  }
+  return command;
 }
 
 /** Returns the values of an option that may occur several times. */

@@ -51,6 +51,23 @@ describe("cli/input/programs: manifests from the user's own programs", () => {
     assert.deepEqual(kubectl.called, ["kustomize build -- live", "kubectl kustomize -- live"]);
   });
 
+  it("CLI-31: policy diff takes what -f, --kustomize and --helm read in the order of the command line as the old and the new side", async () => {
+    const closed = POD("web") + CLOSED;
+    const programs = new ScriptedPrograms({ kustomize: printed(closed), helm: printed(closed) });
+    for (const [args, word] of [
+      [["--kustomize", "a b", "-f", "open.yaml"], "opens"],
+      [["--helm", "a b", "-f", "open.yaml"], "opens"],
+      [["-f", "open.yaml", "--kustomize", "a b"], "closes"],
+      [["open.yaml", "--helm", "a b"], "closes"],
+    ] as const) {
+      const { code, out, err } = await run(["policy", "diff", ...args], programs, { "open.yaml": POD("web") });
+      assert.deepEqual([code, out.split(" ")[0]], [1, word], err);
+    }
+    const both = new ScriptedPrograms({ kustomize: printed(POD("web")), helm: printed(closed) });
+    const { out } = await run(["policy", "diff", "--helm", "c", "--kustomize", "k"], both);
+    assert.match(out, /^opens /);
+  });
+
   it("CLI-31: --helm renders a chart without its tests, with the value files and the namespace of -n", async () => {
     const programs = new ScriptedPrograms({ helm: printed(POD("web") + POD("client") + CLOSED) });
     const options = ["--helm", "chart", "--helm-values", "a.yaml", "b.yaml", "-n", "shop"];
