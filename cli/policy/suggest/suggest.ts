@@ -2,6 +2,7 @@ import { NAMES_ANNOTATION } from "../../../objects/gate/network_policy.ts";
 import { LONGEST_ANNOTATION } from "../../../objects/name.ts";
 import { shortList } from "../../../objects/printable.ts";
 import { type Direction, DIRECTIONS } from "../../../objects/semantics/policies/flow.ts";
+import { hostCidr } from "../../../kernel/ip/cidr.ts";
 import type { Labels, Pod, Service } from "../../../objects/model.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { selects } from "../../../objects/semantics/policies/selector.ts";
@@ -75,7 +76,7 @@ export function suggest(
   const dns = dnsServersIn(
     [...index.pods.values()].map(({ pod }) => pod),
     services,
-  ).filter(({ pod }) => !pod.hostNetwork);
+  );
   const observation = observe(index, namespace, connections, asked);
   const own = [...observation.workloads].filter(([, [first]]) => first?.namespace === namespace);
   const notes = {
@@ -233,14 +234,21 @@ function portObject({ observation }: Context, { protocol, port, server }: Pair):
 }
 
 /** Returns a rule for each kind of pod of the cluster's DNS, or one for the usual pods where the input has none. */
-function dnsRules({ index, namespace, dns, remarks }: Context): readonly SuggestedRule[] {
+function dnsRules({ index, namespace, dns, remarks, omitted }: Context): readonly SuggestedRule[] {
   const [usual] = STAND_INS;
   const [labels] = Object.entries(usual.pod.labels).map(([key, value]) => `${key}=${value}`);
   const where = `; it is not in the input: expected are pods with ${labels} in ${usual.pod.namespace}`;
   remarks.add(`every workload of ${namespace} may ask the cluster's DNS, seen or not${dns.length > 0 ? "" : where}`);
   const rules = (dns.length > 0 ? dns : [usual]).flatMap(({ pod, port }): readonly SuggestedRule[] => {
+    const ports = ["UDP", "TCP"].map((protocol) => ({ protocol, port }));
+    if (pod.hostNetwork) {
+      remarks.add(`the cluster's DNS is in its nodes' network: allowed by addresses, which change as its pods move`);
+      if (pod.addresses.length === 0)
+        omitted.add(`${pod.key}, the cluster's DNS: its node's address is not in the input`);
+      return pod.addresses.map((address) => ({ to: [rangePeer(hostCidr(address))], ports }));
+    }
     const peer = podPeer([pod], namespace, index);
-    return peer === undefined ? [] : [{ to: [peer], ports: ["UDP", "TCP"].map((protocol) => ({ protocol, port })) }];
+    return peer === undefined ? [] : [{ to: [peer], ports }];
   });
   return [...new Map(rules.map((rule) => [JSON.stringify(rule), rule])).values()];
 }

@@ -278,6 +278,21 @@ describe("cli/policy/suggest", () => {
     }
   });
 
+  it("SUGGEST-03: the cluster's DNS in its nodes' network is allowed at its addresses, and listed as not allowed without one", () => {
+    const place = { labels: "k8s-app: kube-dns", spec: "nodeName: n1, hostNetwork: true" };
+    const withDns = (ips: string) => {
+      const dns = objectsIn(pod("kube-system/coredns", ips, place));
+      const suggestion = suggest(indexWith(...dns), "shop", [connection(web, db, 80)]);
+      return { ...suggestion, after: indexWith(...dns, ...suggestion.policies) };
+    };
+    const { after, omitted, remarks } = withDns("192.168.0.7");
+    for (const protocol of PROTOCOLS)
+      assert.ok(isAllowed(after, flowOf(connection(web, "192.168.0.7", 53, protocol))), protocol);
+    assert.deepEqual([omitted, remarks.filter((one) => one.includes("not in the input"))], [[], []]);
+    const missing = "kube-system/coredns, the cluster's DNS: its node's address is not in the input";
+    assert.deepEqual(withDns("").omitted, [missing]);
+  });
+
   it("SUGGEST-04: an allowed connection gets no rule, and a workload isolated in both directions gets no policy", () => {
     const spec = {
       podSelector: { matchLabels: { app: "db" } },
