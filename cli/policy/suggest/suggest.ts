@@ -133,7 +133,7 @@ function policyFor(context: Context, workload: string, pods: readonly Pod[]): re
     remarks.add(`${workload}: its labels also select ${others.join(", ")}; give it a label of its own`);
   if (!pairs.some(({ isSeen }) => isSeen)) {
     const rest = pairs.length === 0 ? "nothing" : "only what objects ask for";
-    remarks.add(`${workload}: no connection was seen, so ${rest} is allowed`);
+    remarks.add(`${workload}: no connection was seen that needs a rule, so ${rest} is allowed by one`);
   }
   const rules = {
     ingress: rulesOf(context, pairs, "ingress"),

@@ -328,7 +328,9 @@ describe("cli/policy/suggest", () => {
     ]);
     assert.ok(remarks.some((text) => text.includes("addresses outside of the cluster: such addresses change")));
     assert.ok(remarks.some((text) => text.includes("a node's address: such addresses change")));
-    assert.ok(remarks.includes("shop/deployment/db: no connection was seen, so nothing is allowed"));
+    assert.ok(
+      remarks.includes("shop/deployment/db: no connection was seen that needs a rule, so nothing is allowed by one"),
+    );
   });
 });
 

@@ -36,7 +36,10 @@ describe("cli/policy/suggest: ways in", () => {
       assert.deepEqual((JSON.parse(diff.out) as { readonly waysIn: readonly unknown[] }).waysIn, []);
     }
     const { out, err } = await suggest(BASE, "shop");
-    assert.match(err, /^note: shop\/web: no connection was seen, so only what objects ask for is allowed$/m);
+    assert.match(
+      err,
+      /^note: shop\/web: no connection was seen that needs a rule, so only what objects ask for is allowed by one$/m,
+    );
     const after = `${BASE}${out}---\n${pod("edge/other", "10.244.0.9")}`;
     assert.equal(await isAllowed(after, "edge/other", "shop/web", "8080"), false);
     assert.equal(await isAllowed(after, "edge/nginx", "shop/web", "9090"), false);
