@@ -327,7 +327,9 @@ export class NameLearning implements PolicyFollower {
     const [longest, owner] = [this.#known.longest(place), this.#pods.get(pod)];
     if (longest === undefined || owner === undefined) return undefined;
     const { name, until } = longest;
-    return knownElement(pod, remote, { container: owner.container, name }, until - now);
+    // Times to live are whole seconds, and some milliseconds have passed since the answer.
+    const left = Math.ceil((until - now) / 1000) * 1000;
+    return knownElement(pod, remote, { container: owner.container, name }, left);
   }
 
   /** @returns whether the action was done */
