@@ -3,7 +3,7 @@ import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import { workloadKeyOf } from "../../objects/workload_name.ts";
 import { frozenLabels } from "../../objects/name.ts";
 import type { Manifest } from "./manifests.ts";
-import { CONTROLLER_LABELS, INJECTED_LABELS } from "./workload.ts";
+import { COMPLETION_INDEX, CONTROLLER_LABELS, INJECTED_LABELS } from "./workload.ts";
 
 /** Returns the pods of templates without those of which another pod of the workload shows all that policies ask for. */
 export function unshownPods(templates: readonly Manifest<Pod>[], pods: readonly Pod[]): readonly Manifest<Pod>[] {
@@ -20,9 +20,10 @@ export function unshownPods(templates: readonly Manifest<Pod>[], pods: readonly 
  */
 function shows(pod: Pod, { labels, ports, hostNetwork, controller }: Pod): boolean {
   if (isFinished(pod) && controller?.kind !== "Job") return false;
+  const isAdded = (key: string): boolean => CONTROLLER_LABELS.includes(key) && key !== COMPLETION_INDEX;
   return (
     pod.hostNetwork === hostNetwork &&
-    Object.entries(labels).every(([key, value]) => CONTROLLER_LABELS.includes(key) || pod.labels[key] === value) &&
+    Object.entries(labels).every(([key, value]) => isAdded(key) || pod.labels[key] === value) &&
     ports.every(({ name, protocol, port }) =>
       pod.ports.some((one) => one.name === name && one.protocol === protocol && one.port === port),
     )

@@ -36,7 +36,7 @@ interface Templates {
   readonly usual: 1 | 2;
   /** Whether each pod has a number, by which policies may tell it apart. */
   readonly isNumbered?: true;
-  /** Returns the labels that the controller adds to those of the template, as far as they are predictable. */
+  /** Returns the labels that the controller adds to those of the template; for an unpredictable value {@link UNKNOWN}. */
   readonly added?: (name: string, ordinal: number) => Readonly<Record<string, string>>;
 }
 
@@ -53,8 +53,22 @@ interface ReadWorkload extends Pick<Pod, "namespace" | "name"> {
 const TEMPLATE = ["spec", "template"];
 const REPLICAS = ["spec", "replicas"];
 const MOST_REPLICAS = 2 ** 31 - 1;
-/** The most pods of a StatefulSet, each with labels of its own, that stand for it. */
+/** The most pods of a StatefulSet or an Indexed Job, each with labels of its own, that stand for it. */
 const MOST_PODS = 20;
+
+/** The value of a label that a policy may ask for, and that nobody can know before the pod is made. */
+const UNKNOWN = "xxxxxxxxxx";
+/** The label of a pod of an Indexed Job, of which each index runs once. */
+export const COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index";
+
+function jobLabels(job: string): Readonly<Record<string, string>> {
+  return {
+    "job-name": job,
+    "batch.kubernetes.io/job-name": job,
+    "controller-uid": UNKNOWN,
+    "batch.kubernetes.io/controller-uid": UNKNOWN,
+  };
+}
 
 /** Labels that controllers put on pods in addition to those of the template. */
 export const CONTROLLER_LABELS: readonly string[] = [
@@ -71,7 +85,7 @@ export const CONTROLLER_LABELS: readonly string[] = [
   "controller-uid",
   "batch.kubernetes.io/job-name",
   "batch.kubernetes.io/controller-uid",
-  "batch.kubernetes.io/job-completion-index",
+  COMPLETION_INDEX,
 ];
 
 /** Matches labels that Istio, Linkerd, JobSet and KubeRay put on pods; a template may have some of them itself. */
@@ -79,7 +93,16 @@ export const INJECTED_LABELS =
   /^(?:security\.istio\.io\/tlsMode|service\.istio\.io\/canonical-(?:name|revision)|topology\.istio\.io\/network|linkerd\.io\/(?:control-plane-ns|workload-ns|proxy-[a-z]+)|(?:jobset\.sigs\.k8s|ray)\.io\/.+)$/;
 
 const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, WorkloadKind>([
-  ["Deployment", { apiVersion: "apps/v1", templates: [TEMPLATE], count: REPLICAS, usual: 2 }],
+  [
+    "Deployment",
+    {
+      apiVersion: "apps/v1",
+      templates: [TEMPLATE],
+      count: REPLICAS,
+      usual: 2,
+      added: () => ({ "pod-template-hash": UNKNOWN }),
+    },
+  ],
   [
     "StatefulSet",
     {
@@ -91,10 +114,20 @@ const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, Worklo
       added: (name, ordinal) => ({
         "statefulset.kubernetes.io/pod-name": `${name}-${ordinal}`,
         "apps.kubernetes.io/pod-index": `${ordinal}`,
+        "controller-revision-hash": UNKNOWN,
       }),
     },
   ],
-  ["DaemonSet", { apiVersion: "apps/v1", templates: [TEMPLATE], count: undefined, usual: 2 }],
+  [
+    "DaemonSet",
+    {
+      apiVersion: "apps/v1",
+      templates: [TEMPLATE],
+      count: undefined,
+      usual: 2,
+      added: () => ({ "controller-revision-hash": UNKNOWN, "pod-template-generation": UNKNOWN }),
+    },
+  ],
   ["ReplicaSet", { apiVersion: "apps/v1", templates: [TEMPLATE], count: REPLICAS, usual: 2 }],
   ["ReplicationController", { apiVersion: "v1", templates: [TEMPLATE], count: REPLICAS, usual: 2 }],
   [
@@ -104,7 +137,7 @@ const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, Worklo
       templates: [TEMPLATE],
       count: ["spec", "parallelism"],
       usual: 1,
-      added: (name) => ({ "job-name": name, "batch.kubernetes.io/job-name": name }),
+      added: jobLabels,
     },
   ],
   [
@@ -114,6 +147,7 @@ const WORKLOAD_KINDS: ReadonlyMap<string, WorkloadKind> = new Map<string, Worklo
       templates: [["spec", "jobTemplate", "spec", "template"]],
       count: ["spec", "jobTemplate", "spec", "parallelism"],
       usual: 1,
+      added: (name) => jobLabels(`${name}-${UNKNOWN}`),
     },
   ],
 ]);
@@ -141,7 +175,8 @@ export function isWorkloadKind(apiVersion: string, kind: string): boolean {
 export function workloadOf(value: unknown): Workload | undefined {
   const kind = textAt(value, "kind") ?? "";
   const apiVersion = textAt(value, "apiVersion") ?? "";
-  const known = isWorkloadKind(apiVersion, kind) ? WORKLOAD_KINDS.get(kind) : otherKind(value, apiVersion);
+  const found = isWorkloadKind(apiVersion, kind) ? WORKLOAD_KINDS.get(kind) : otherKind(value, apiVersion);
+  const known = found === undefined ? undefined : withIndexes(found, value);
   const templates = (known?.templates ?? []).filter((path) => at(value, ...path) !== undefined);
   if (known === undefined || templates.length === 0) return undefined;
   const read = attempt<ReadWorkload | string>(
@@ -170,7 +205,18 @@ export function workloadOf(value: unknown): Workload | undefined {
     return { value: raw, name: isNamed ? realName : standInName(name, kind, ordinal), template: path };
   };
   const pods = templates.flatMap((path, i) => ordinals.map((one) => podOf(path, one + i * ordinals.length)));
-  return { name: `${kind} ${namespace}/${name}`, pods, replicas, problem: undefined };
+  return { name: `${kind} ${namespace}/${name}`, pods, replicas: isNamed ? replicas : undefined, problem: undefined };
+}
+
+/** Returns the templates, of an Indexed Job with a pod for each of its indexes, which have labels of their own. */
+function withIndexes(known: Templates, value: unknown): Templates {
+  const job = known.count?.slice(0, -1) ?? [];
+  if (known.count?.at(-1) !== "parallelism" || textAt(value, ...job, "completionMode") !== "Indexed") return known;
+  const added: Templates["added"] = (name, ordinal) => ({
+    ...known.added?.(name, ordinal),
+    [COMPLETION_INDEX]: `${ordinal}`,
+  });
+  return { ...known, count: [...job, "completions"], isNumbered: true, added };
 }
 
 /** Others, such as Spark's operator, also have groups that end like these. */

@@ -2,15 +2,7 @@ import assert from "node:assert/strict";
 import { manifestFiles, type ManifestFileSystem } from "../../../../cli/input/manifest_files.ts";
 import { readManifests } from "../../../../cli/input/manifests.ts";
 import { memoryFiles } from "../../../support/cli/cli.ts";
-
-const deployment = (name: string): string => `apiVersion: apps/v1
-kind: Deployment
-metadata: { name: ${name}, namespace: shop }
-spec:
-  template:
-    metadata: { labels: { app: ${name} } }
-    spec: { containers: [{ name: c, ports: [{ name: http, containerPort: 8080 }] }] }
-`;
+import { manifest, named } from "../../../support/cli/objects.ts";
 
 const keys = (contents: Readonly<Record<string, string>>, paths: readonly string[], isRecursive = false) => {
   const { manifests, problems } = readManifests(memoryFiles(contents), paths, isRecursive);
@@ -46,20 +38,44 @@ describe("cli/input/manifests", () => {
   });
 
   it("READ-20: a stand-in pod has the labels that its controller adds", () => {
-    const stateful = deployment("db").replace("Deployment", "StatefulSet");
-    const job = deployment("once").replace("apps/v1", "batch/v1").replace("Deployment", "Job");
-    const { manifests } = readManifests(memoryFiles({ "a.yaml": `${stateful}---\n${job}` }), ["a.yaml"], false);
-    const labels = manifests.map(({ object }) => (object.kind === "Pod" ? { ...object.labels } : {}));
-    const of = (ordinal: number): object => ({
-      app: "db",
+    const unknown = "xxxxxxxxxx";
+    const numbered = (ordinal: number): object => ({
       "apps.kubernetes.io/pod-index": `${ordinal}`,
+      "controller-revision-hash": unknown,
       "statefulset.kubernetes.io/pod-name": `db-${ordinal}`,
     });
-    assert.deepEqual(labels, [
-      of(0),
-      of(1),
-      { app: "once", "batch.kubernetes.io/job-name": "once", "job-name": "once" },
-    ]);
+    const ofJob = (name: string, more = {}): object => ({
+      "batch.kubernetes.io/controller-uid": unknown,
+      "batch.kubernetes.io/job-name": name,
+      "controller-uid": unknown,
+      "job-name": name,
+      ...more,
+    });
+    const index = (ordinal: number): object => ({ "batch.kubernetes.io/job-completion-index": `${ordinal}` });
+    const template = "template: { metadata: { labels: {} }, spec: { containers: [{ name: c }] } }";
+    const indexed = `completionMode: Indexed, completions: 3, parallelism: 1, ${template}`;
+    for (const [kind, spec, ...expected] of [
+      ["Deployment", `replicas: 1, ${template}`, { "pod-template-hash": unknown }],
+      [
+        "DaemonSet",
+        template,
+        ...[1, 2].map(() => ({ "controller-revision-hash": unknown, "pod-template-generation": unknown })),
+      ],
+      ["StatefulSet", template, numbered(0), numbered(1)],
+      ["Job", template, ofJob("db")],
+      ["Job", indexed, ...[0, 1, 2].map((one) => ofJob("db", index(one)))],
+      ["CronJob", `jobTemplate: { spec: { ${template} } }`, ofJob(`db-${unknown}`)],
+      [
+        "CronJob",
+        `jobTemplate: { spec: { ${indexed} } }`,
+        ...[0, 1, 2].map((one) => ofJob(`db-${unknown}`, index(one))),
+      ],
+    ] as const) {
+      const text = manifest(kind, named("shop/db"), `spec: { ${spec} }`);
+      const { manifests } = readManifests(memoryFiles({ "a.yaml": text }), ["a.yaml"], false);
+      const labels = manifests.map(({ object }) => (object.kind === "Pod" ? { ...object.labels } : {}));
+      assert.deepEqual(labels, expected, text);
+    }
   });
 
   it("CLI-02: ports of a Service that the API server refuses are problems, though nodes serve what they can of them", () => {

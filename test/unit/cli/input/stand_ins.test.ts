@@ -95,4 +95,13 @@ describe("stand-in pods of templates", () => {
       assert.equal(podsOf(web(kind), text).length, isShown ? 1 : 2, text);
     }
   });
+
+  it("READ-20: an Indexed Job stands for those of its indexes that no pod has, finished or not", () => {
+    const index = (n: number): string => `batch.kubernetes.io/job-completion-index: "${n}"`;
+    const written = pod("a/w-1-abcde", "", { app: "w", labels: index(1), metadata: ownedBy("Job", "w") });
+    const job = workload("Job", "w", "completionMode: Indexed, completions: 3, parallelism: 1, ");
+    for (const text of [written, written.replace("phase: Running", "phase: Succeeded")]) {
+      assert.deepEqual(podsOf(text, job), ["a/w-1-abcde", "a/w_job_0", "a/w_job_2"]);
+    }
+  });
 });
