@@ -75,7 +75,7 @@ export interface NodeStateParts {
   /** Milliseconds between two complete checks. */
   readonly syncPeriod: number;
   readonly links: readonly LinkFollower[];
-  /** Called when addresses of links may have changed. */
+  /** Called when addresses of links may have changed: in each sync period while no notifications arrive. */
   readonly onAddresses: () => void;
 }
 
@@ -285,6 +285,7 @@ export class NodeStateReconciler implements PodGate {
     this.#isLookedAt = true;
     this.#lookAround();
     this.#schedule();
+    if (this.#isDeaf) this.#parts.onAddresses();
     return this.#parts.syncPeriod;
   }
 
