@@ -46,8 +46,11 @@ export class NodeAddressSets implements ObjectConsumer {
 
   /** Claims as urgent: until then packets of a new node are dropped, and its pods see the address of a node as a client's. */
   apply(changes: readonly ObjectChange[]): void {
-    const { ruleset } = this.#parts;
-    const names = new Set(this.#readVerdict());
+    const { judge, ruleset } = this.#parts;
+    const judged = this.#readVerdict();
+    // Setting networks that are set already costs time that grows with the number of Nodes.
+    for (const name of judged) this.#podNetworks.set(name, judge.judged.nodes.get(name)?.podCidrs ?? []);
+    const names = new Set(judged);
     for (const change of changes) {
       if (change.kind !== "Node") continue;
       names.add(change.key);
@@ -69,7 +72,6 @@ export class NodeAddressSets implements ObjectConsumer {
     const { judge, ruleset, nodeName, isTunnel, nodePortAddresses } = this.#parts;
     const podCidrs = judge.judged.nodes.get(name)?.podCidrs ?? [];
     const end = endOf(this.#nodes.get(name)?.addresses ?? [], podCidrs);
-    this.#podNetworks.set(name, podCidrs);
     const isOther = name !== nodeName && nodePortAddresses !== undefined;
     const serving = isOther ? otherNodePorts(end, podCidrs, nodePortAddresses) : [];
     this.#servingElsewhere = undefined;
