@@ -9,7 +9,7 @@ import type { ProtectedSocket } from "../../objects/socket_refusal.ts";
 /** The table that protects the API server's address before any other table is written. */
 export const EARLY_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge-kept" });
 
-/** The tables of the kernel, and the ruleset, which takes no commit of its own for another program's. */
+/** Where the table is looked for, and the ruleset by which it is written, so that it is not taken for another program's. */
 export interface EarlyTablePlace {
   readonly kernel: Pick<Nftables, "head">;
   readonly ruleset: Pick<Ruleset, "commitBeside">;

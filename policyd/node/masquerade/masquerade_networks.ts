@@ -80,6 +80,7 @@ export class MasqueradeNetworks implements ObjectConsumer {
     for (const range of removed) ruleset.claim(`${OWNER} ${rangeText(range)}`, [], "urgent");
     for (const range of added) ruleset.claim(`${OWNER} ${rangeText(range)}`, [keptRangeElement(range)], "urgent");
   }
+
   /** Whether a network of pods is known: without one, nothing says what is outside of the cluster. */
   #hasPodNetwork(family: Family): boolean {
     const { further, judge } = this.#parts;
