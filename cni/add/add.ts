@@ -71,7 +71,7 @@ export function add(
   try {
     const addresses = given ?? { configuration, allocations: undefined };
     if (given?.configuration.hasIpv6 === true) inPod(() => enableIpv6(node));
-    return attach(node, addresses, attachment, { podSocket, namespace, dns: given?.configuration.dns ?? dns });
+    return attach(node, addresses, attachment, { podSocket, home, namespace, dns: given?.configuration.dns ?? dns });
   } catch (error) {
     const isWiringFailure = error instanceof WiringFailure;
     // When the link may still exist, the addresses stay reserved for the DEL that removes it.
@@ -95,10 +95,9 @@ interface Addressing {
 }
 
 /** The place where a pod is attached. */
-interface Place {
+interface Place extends Namespaces {
   /** In the pod's namespace. */
   readonly podSocket: NetlinkSocket;
-  readonly namespace: NetworkNamespace;
   readonly dns: Dns;
 }
 
@@ -107,7 +106,7 @@ function attach(
   node: PluginMachine,
   { configuration, allocations: given }: Addressing,
   attachment: Attachment,
-  { podSocket, namespace, dns }: Place,
+  { podSocket, home, namespace, dns }: Place,
 ): AddResult {
   const hostSocket = openRouteSocket(node.syscalls);
   const sysctl = rememberingSettings(node, configuration.runDir);
@@ -118,21 +117,18 @@ function attach(
   const store = openStore(node, configuration.name, configuration.ipam.dataDir, recorded);
   let registration: Registration | undefined;
   const { ranges, requested } = configuration.ipam;
-  const allocations =
-    given ??
-    store.allocate(
-      ranges,
-      attachment,
-      requested,
-      "caller",
-      foreignAddresses(node, hostSocket, configuration, { index: bridge.index, addresses: own }),
-    );
-  // Also reserves an external plugin's addresses: no two pods share one, and DEL finds them without a record.
-  if (given !== undefined)
-    store.reserve(
-      given.map(({ address }) => address.address),
-      attachment,
-    );
+  const wanted = given?.map(({ address }) => address.address) ?? requested;
+  const claim = (): readonly Allocation[] => {
+    if (given === undefined) {
+      const isForeign = foreignAddresses(node, hostSocket, configuration, { index: bridge.index, addresses: own });
+      return store.allocate(ranges, attachment, requested, "caller", isForeign);
+    }
+    // Also reserves an external plugin's addresses: no two pods share one, and DEL finds them without a record.
+    store.reserve(wanted, attachment);
+    return given;
+  };
+  const isFreed = (): boolean => node.rare().detachHolders(node, configuration, wanted, attachment, home);
+  const allocations = onceMore(claim, isFreed);
   let gateways: readonly Cidr[] = [];
   try {
     const wiring = decideWiring(configuration, attachment, allocations, bridge, node.sha256);
@@ -160,6 +156,17 @@ function attach(
       undo(node, configuration, attachment, store, { allocations, isRegistered: registration !== undefined, forget });
     }
     throw error;
+  }
+}
+
+/** Claims addresses, once more if one that another pod holds could be freed. */
+function onceMore<T>(claim: () => T, isFreed: () => boolean): T {
+  try {
+    return claim();
+  } catch (error) {
+    const isHeld = error instanceof DrawbridgeError && error.code === "ERR_ADDRESS_UNAVAILABLE";
+    if (!isHeld || !isFreed()) throw error;
+    return claim();
   }
 }
 

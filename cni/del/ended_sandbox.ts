@@ -7,8 +7,12 @@ import {
 } from "../../attachment/attachment.ts";
 import { markEnded } from "../../attachment/ended.ts";
 import type { Owner } from "../../ipam/owner.ts";
+import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
+import { delegatedDirectory } from "../delegation/ipam_choice.ts";
+import type { Attachment } from "../environment.ts";
 import { attempt } from "../../kernel/error.ts";
-import { type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
+import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
+import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { ClaimIndex } from "../../attachment/claim_index.ts";
 import { hasEnded, type HasLink, linksOf } from "../gc/proof.ts";
 import { type HostPortClaim, claimsOf } from "../../attachment/host_port_claim.ts";
@@ -88,6 +92,39 @@ export function givingWay(node: PluginMachine, runDir: string, taker: Attachment
         claimsOfRecord(holder).some((claim) => claims.find(claim) !== undefined) &&
         givesWay(node, holder, taker, hasLink),
     );
+}
+
+/**
+ * Detaches sandboxes that have one of the addresses that a new one gets, no link any more, and give way to it.
+ *
+ * An IPAM plugin of others that gives such an address again has taken it back already. Its DEL, which frees what else it
+ * holds for the ended sandbox, is called by an ADD a quarter of an hour later.
+ *
+ * @returns whether there were any
+ * @throws as the DEL of one
+ */
+export function detachHolders(
+  node: PluginMachine,
+  configuration: DetachConfiguration,
+  wanted: readonly Address[],
+  taker: Attachment,
+  home: NetworkNamespace,
+): boolean {
+  const { runDir, name } = configuration;
+  const { pod } = taker.arguments;
+  const sandbox = { containerId: taker.containerId, ...(pod === undefined ? {} : { pod }) };
+  const hasLink = linksOf(node);
+  const holders = listAttachments(runDir, name, node.files).records.filter(
+    (holder) =>
+      holder.addresses.some(({ address }) => wanted.includes(address)) &&
+      !hasLink(holder.hostInterface) &&
+      givesWay(node, holder, sandbox, hasLink),
+  );
+  for (const { containerId, ifname, dataDir } of holders) {
+    node.deleting().del(node, configuration, { ...taker, containerId, ifname }, home, undefined);
+    if (dataDir === delegatedDirectory(runDir)) noteEnded(node, runDir, { network: name, containerId, ifname });
+  }
+  return holders.length > 0;
 }
 
 function claimsOfRecord({ addresses, portMappings }: AttachmentRecord): readonly HostPortClaim[] {

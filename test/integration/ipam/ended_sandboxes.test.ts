@@ -133,6 +133,17 @@ for (const hasDaemon of [false, true]) {
       assert.deepEqual(await reached(), ["heir", "heir"]);
     });
 
+    it("ENDED-01: an address that is asked for is free once the namespace of the sandbox that had it has ended", async () => {
+      const [gone, next] = [lab.pod("gone"), lab.pod("next")];
+      const wish = { args: { cni: { ips: ["10.244.1.77"] } } };
+      podResult(attach(gone, wish));
+      assert.equal(attach(next, wish).error?.details, "ERR_ADDRESS_UNAVAILABLE");
+      await end(gone);
+      podResult(attach(next, wish));
+      const { records, reservations, neighbours } = nodeState(wired.node);
+      assert.deepEqual([records.length, reservations.length, neighbours.length], [1, 2, 2]);
+    });
+
     it("ENDED-03: an ADD removes an ended sandbox's addresses and record a quarter of an hour after its end, and not before", async () => {
       const [gone, next] = [lab.pod("gone"), lab.pod("next")];
       podResult(attach(gone));

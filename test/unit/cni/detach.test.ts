@@ -216,5 +216,38 @@ describe("cni DEL and objects of other attachments", () => {
   });
 });
 
+describe("cni ADD and addresses of sandboxes that ended without DEL", () => {
+  const directory = useTemporaryDirectory();
+
+  it("ENDED-01: a requested address is held while the sandbox has its link, and then only given to one of the same Pod", () => {
+    const kernel = new FakeKernel(directory());
+    const input = { ...ipamInput({ dataDir: `${directory()}/networks` }), runDir: `${directory()}/run` };
+    const add = (containerId: string, pod: string): string => {
+      kernel.restart();
+      const environment = {
+        CNI_CONTAINERID: containerId,
+        CNI_IFNAME: POD_INTERFACE,
+        CNI_NETNS: "/proc/self/ns/mnt",
+        CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=n;K8S_POD_NAME=${pod};K8S_POD_UID=u;IP=10.244.1.9`,
+      };
+      return runVerb(kernel.node, "drawbridge", "ADD", {
+        self: "drawbridge",
+        environment,
+        stdin: JSON.stringify(input),
+      });
+    };
+    add("first", "a");
+    const [link = ""] = [...kernel.links.node].filter((name) => name.startsWith("dbv"));
+    // Only one pod's namespace is there.
+    kernel.links.pod.clear();
+    assert.throws(() => add("second", "a"), { code: "ERR_ADDRESS_UNAVAILABLE" });
+    kernel.links.node.delete(link);
+    assert.throws(() => add("other", "b"), { code: "ERR_ADDRESS_UNAVAILABLE" });
+    assert.match(add("second", "a"), /"10\.244\.1\.9\/32"/);
+    assert.deepEqual(readdirSync(`${directory()}/run/attachments/pods`), [`second:${POD_INTERFACE}.json`]);
+    assert.equal(readdirSync(`${directory()}/networks/pods`).filter((name) => name.includes(":")).length, 1);
+  });
+});
+
 /** NFT_MSG_GETTABLE: the question whether the daemon has left tables. */
 const TABLES = `request ${messageType(Subsystem.NFTABLES, 1)}`;
