@@ -91,7 +91,10 @@ function* addressLeaks(facts: AuditFacts, links: ReadonlySet<string>): Generator
   }
 }
 
-/** Yields our links without a record. A pod may still use one, if somebody removed its record. */
+/**
+ * Yields our links without a record. They are left: the kernel removes a link with the pod's namespace, so each has one.
+ * That no process has the sandbox's name proves nothing, since CRI-O's sandboxes have no process of their own.
+ */
 function* linkLeaks(facts: AuditFacts): Generator<Leak> {
   const links = seen(facts.links) ?? [];
   const recorded = new Set((seen(facts.records)?.records ?? []).map(({ record }) => record.hostInterface));
@@ -103,17 +106,17 @@ function* linkLeaks(facts: AuditFacts): Generator<Leak> {
   for (const { name } of hostLinks({ links })) {
     if (recorded.has(name)) continue;
     const owner = owners.get(name);
-    const refusal =
+    const repair =
       owner === undefined
         ? `nobody can tell whose it is: where no pod of this node has it (ip link show ${name}), ip link delete ${name}`
-        : refusalFor(facts, owner.containerId);
+        : `container ${owner.containerId} may run: recreate its pod, or without one ip link delete ${name}`;
     // policyd writes the record of a known pod again.
-    const way = refusal === "alive" ? "its container runs: recreate its pod" : refusal;
-    yield { kind: "link", what: name, why: "it has no record", repair: way ?? { kind: "link", name } };
+    yield { kind: "link", what: name, why: "it has no record", repair };
   }
   const names = new Set(links.map(({ name }) => name));
   for (const { name } of delayDevices({ links })) {
-    if (names.has(`${HOST_INTERFACE_PREFIX}${name.slice(3)}`)) continue;
+    const port = `${HOST_INTERFACE_PREFIX}${name.slice(3)}`;
+    if (names.has(port) || recorded.has(port)) continue;
     yield {
       kind: "link",
       what: name,

@@ -10,6 +10,7 @@ export type Repair =
   /** Like DEL: link, rules, addresses, neighbours, record. */
   | { readonly kind: "detach"; readonly record: AttachmentRecord }
   | { readonly kind: "release"; readonly network: string; readonly owner: Owner; readonly address: Address }
+  /** Deletes the device that delayed the packets of a link that is gone. */
   | { readonly kind: "link"; readonly name: string }
   /** Removes the elements of a host interface from the plugin's own tables. */
   | { readonly kind: "withdraw"; readonly hostInterface: string };

@@ -126,7 +126,7 @@ function ownersInGuard(syscalls: MachineCalls): ReadonlySet<string> {
 }
 
 /**
- * Returns a test whether a container has processes: with every runtime, their control group's name has its ID.
+ * Returns a test whether a container has processes: their control group's name has its ID. CRI-O's sandboxes have none.
  *
  * @throws DrawbridgeError ERR_UNAVAILABLE in a PID namespace, which hides other containers' processes
  */

@@ -1,13 +1,8 @@
 import { del } from "../../../cni/del/del.ts";
 import { hasEnded, linksOf } from "../../../cni/gc/proof.ts";
-import { hostInterfaceName } from "../../../attachment/names_and_macs.ts";
+import { HOST_INTERFACE_PREFIX, hostInterfaceName } from "../../../attachment/names_and_macs.ts";
 import { type PluginMachine, openStore } from "../../../cni/host.ts";
-import {
-  type AttachmentRecord,
-  listAttachmentNames,
-  readAttachment,
-  recordedNetworks,
-} from "../../../attachment/attachment.ts";
+import { type AttachmentRecord, readAttachment } from "../../../attachment/attachment.ts";
 import { endedSince } from "../../../attachment/ended.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { currentNamespace } from "../../../kernel/network_namespace.ts";
@@ -47,7 +42,7 @@ export function repairLeak(syscalls: MachineCalls, place: NodePlace, repair: Rep
     }
     case "link": {
       const { name } = repair;
-      if (isRecordedLink(node, place, name)) throw inUse(name);
+      if (hasLink(`${HOST_INTERFACE_PREFIX}${name.slice(3)}`)) throw inUse(name);
       return withRouteSocket(syscalls, (socket) => {
         const [reply] = socket.batch([deleteLink({ name })]);
         if (reply?.error !== undefined && reply.error.errnoName !== "ENODEV") throw reply.error;
@@ -78,14 +73,6 @@ function detach(node: PluginMachine, place: NodePlace, record: AttachmentRecord)
   };
   const home = currentNamespace(node.syscalls);
   del(node, configuration, { containerId, ifname, ...NOBODY }, home, undefined);
-}
-
-function isRecordedLink(node: PluginMachine, { stateDirectory }: NodePlace, name: string): boolean {
-  return recordedNetworks(stateDirectory, node.files).some((network) =>
-    listAttachmentNames(stateDirectory, network, node.files).some(
-      ({ containerId, ifname }) => hostInterfaceName(node.sha256, containerId, ifname) === name,
-    ),
-  );
 }
 
 function inUse(what: string): DrawbridgeError {

@@ -9,7 +9,7 @@ import type { CheckedLink } from "../../../../policyd/problems/check.ts";
 import { sha256 } from "../../../../cli/node/cleanup/attached.ts";
 import type { NodeAccess } from "../../../../cli/node/machine/machine.ts";
 import { processesByContainer } from "../../../../cli/node/machine/read_audit.ts";
-import { hostInterfaceName, hostMac } from "../../../../attachment/names_and_macs.ts";
+import { delayDeviceMac, delayDeviceName, hostInterfaceName, hostMac } from "../../../../attachment/names_and_macs.ts";
 import type { AttachmentRecord } from "../../../../attachment/attachment.ts";
 import type { Reservation } from "../../../../ipam/reservation.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
@@ -22,6 +22,8 @@ const linkName = (containerId: string): string => hostInterfaceName(sha256, cont
 
 const record = (containerId: string, changes: Partial<AttachmentRecord> = {}): AttachmentRecord =>
   podRecord(containerId, { hostInterface: linkName(containerId), ...changes });
+
+const delayDevice = (name: string): CheckedLink => ({ ...link(name), kind: "ifb", mac: delayDeviceMac(sha256, name) });
 
 function link(name: string): CheckedLink {
   return {
@@ -106,12 +108,19 @@ describe("cli/node: audit", () => {
     assert.equal(found(lastingFacts(recorded, recorded)).length, 3);
   });
 
+  it("AUDIT-01: a device that delays a pod's packets is a leak, except where the pod has a link or a record", () => {
+    const devices = ["a", "b", "c"].map((id) => delayDevice(delayDeviceName(sha256, id, "eth0")));
+    const facts = { records: recordsOf(["a", {}]), links: { value: [...devices, link(linkName("b"))] } };
+    const gone = delayDeviceName(sha256, "c", "eth0");
+    assert.deepEqual(found(factsOf(facts)), [`link ${linkName("b")}: left`, `link ${gone}: link ${gone}`]);
+  });
+
   it("AUDIT-01: a marked sandbox whose link exists is not touched", () => {
     const facts = { records: recordsOf(["a", { isMarked: true }]), links: { value: [link(linkName("a"))] } };
     assert.deepEqual(found(factsOf(facts)), []);
   });
 
-  it("AUDIT-01: reservations, links and elements without a record are listed, except those of running containers", () => {
+  it("AUDIT-01: reservations, links and elements without a record are listed, and links stay, as pods may use them", () => {
     const facts = factsOf({
       links: { value: [link(linkName("dead")), link(linkName("runs")), link("dbv000000000001"), link("eth0")] },
       reservations: {
@@ -134,7 +143,7 @@ describe("cli/node: audit", () => {
       `address 10.244.1.9: release drawbridge ${parseAddress("10.244.1.9")}`,
       "address 10.244.1.12: left",
       `address 10.244.1.13: release drawbridge ${parseAddress("10.244.1.13")}`,
-      `link ${linkName("dead")}: link ${linkName("dead")}`,
+      `link ${linkName("dead")}: left`,
       `link ${linkName("runs")}: left`,
       "link dbv000000000001: left",
       "element elements of dbv0000000000aa: withdraw dbv0000000000aa",
