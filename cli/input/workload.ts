@@ -185,6 +185,7 @@ export function workloadOf(value: unknown): Workload | undefined {
   );
   if (typeof read === "string") return { name: kind, pods: [], problem: `${kind}: ${read}` };
   const { namespace, name, ordinals, replicas } = read;
+  if (isIdle(value)) return { name: `${kind} ${namespace}/${name}`, pods: [], problem: undefined };
   const isNamed = kind === "StatefulSet";
   const podOf = (path: FieldPath, ordinal: number): StandInPod => {
     const template = at(value, ...path);
@@ -206,6 +207,14 @@ export function workloadOf(value: unknown): Workload | undefined {
   };
   const pods = templates.flatMap((path, i) => ordinals.map((one) => podOf(path, one + i * ordinals.length)));
   return { name: `${kind} ${namespace}/${name}`, pods, replicas: isNamed ? replicas : undefined, problem: undefined };
+}
+
+/** Returns whether a workload that another one controls is over: an older ReplicaSet of a Deployment, a Job that has ended. */
+function isIdle(value: unknown): boolean {
+  const isOwned = listAt(value, "metadata", "ownerReferences").some((one) => at(one, "controller") === true);
+  const isEnd = (one: unknown): boolean => ["Complete", "Failed"].includes(textAt(one, "type") ?? "");
+  const isOver = listAt(value, "status", "conditions").some((one) => isEnd(one) && at(one, "status") === "True");
+  return isOwned && (at(value, ...REPLICAS) === 0 || (isOver && textAt(value, "kind") === "Job"));
 }
 
 /** Returns the templates, of an Indexed Job with a pod for each of its indexes, which have labels of their own. */

@@ -104,4 +104,24 @@ describe("stand-in pods of templates", () => {
       assert.deepEqual(podsOf(text, job), ["a/w-1-abcde", "a/w_job_0", "a/w_job_2"]);
     }
   });
+
+  it("READ-20: an older ReplicaSet of a Deployment and an ended Job of a CronJob stand for no pods, and others do", () => {
+    const owned = (kind: string, owner: string, spec: string, status = ""): string =>
+      manifest(
+        kind,
+        named("a/w", ownedBy(owner, "o")),
+        `spec: { ${spec}template: { spec: {} } }, status: { conditions: [${status}] }`,
+      );
+    const ended = "{ type: Complete, status: 'True' }";
+    for (const [text, count] of [
+      [owned("ReplicaSet", "Deployment", "replicas: 0, "), 0],
+      [owned("ReplicaSet", "Deployment", "replicas: 1, "), 1],
+      [workload("ReplicaSet", "w", "replicas: 0, "), 2],
+      [owned("Job", "CronJob", "", ended), 0],
+      [owned("Job", "CronJob", "", ended.replace("True", "False")), 1],
+      [owned("Job", "CronJob", "", ended).replace("controller: true", "controller: false"), 1],
+    ] as const) {
+      assert.equal(podsOf(text).length, count, text);
+    }
+  });
 });
