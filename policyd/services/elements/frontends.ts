@@ -9,7 +9,7 @@ const ONLY_IPV6: readonly Family[] = [6];
 const NONE: readonly Family[] = [];
 
 /**
- * Returns the families of a Service's own addresses (DS-02, DS-06); all else of the Service counts only in these.
+ * Returns the families of a Service's own addresses (DS-06); all else of the Service counts only in these.
  *
  * None for one that is not proxied: headless (HL-01), ExternalName (EN-01), another proxy's, or without an address yet.
  */

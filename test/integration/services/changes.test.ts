@@ -195,7 +195,7 @@ describe("Services that change while they are in use", function () {
     }
   });
 
-  it("DS-02 DS-11 NODE-09 XIP-07: a Service of only IPv6 has all that one of IPv4 has, and nothing at an external IP of IPv4", async () => {
+  it("DS-06 DS-11 NODE-09 XIP-07: a Service of only IPv6 has all that one of IPv4 has, and nothing at an external IP of IPv4", async () => {
     const only = [formatAddress(CLUSTER_IPS[6])];
     const v6 = (flows: ReturnType<typeof fromClient>) => flows.filter(({ to }) => typeof to.address !== "number");
     const toCluster = [on.client.namespace, on.nodes.node1.node, on.nodes.router].flatMap((from) =>

@@ -28,7 +28,7 @@ export const SELECTION_ROWS: readonly Row[] = [
     ],
   },
   {
-    title: "POL-02 POL-12 POL-14: a pod is isolated in the directions of policyTypes, and in no other",
+    title: "POL-02 POL-12: a pod is isolated in the directions of policyTypes, and in no other",
     steps: [
       { policies: [ingressOfA()], ...pairs((_, to) => toA(to), ...ALL_TRAFFIC) },
       { policies: [egressOfA()], ...pairs((from) => fromA(from), ...ALL_TRAFFIC) },

@@ -32,7 +32,7 @@ const INTERNAL: readonly Row[] = [
   },
   {
     id: "6.1c",
-    behaviours: "ITP-03 ITP-04 NODE-06",
+    behaviours: "ITP-04 SVC-04",
     says: "internalTrafficPolicy Local does not affect the node port",
     probes: [
       { from: ["P1"], to: "n1:30101", protocols: ALL, reaches: { "np-1": "sender" } },
@@ -41,7 +41,7 @@ const INTERNAL: readonly Row[] = [
   },
   {
     id: "6.1d",
-    behaviours: "ITP-01 ITP-03 ETP-02 ETP-07",
+    behaviours: "ITP-01 ITP-04 ETP-02 ETP-07",
     says: "both policies may be Local: each chooses for its own frontends",
     probes: [
       { from: ["P1"], to: "our-both-local:6379", times: 4, reaches: { "redis-1": "sender" } },
@@ -80,7 +80,7 @@ const TERMINATING: readonly Row[] = [
   },
   {
     id: "6.2d",
-    behaviours: "TERM-03 SVC-10",
+    behaviours: "TERM-03 EPS-04",
     says: "with policy Cluster a terminating endpoint is not used while one is ready anywhere",
     probes: [
       { from: ["P1"], to: "our-draining:6379", times: 8, reaches: { "np-1": "sender" } },
@@ -173,7 +173,7 @@ const HINTS: readonly Row[] = [
 const EXTERNAL_LOCAL: readonly Row[] = [
   {
     id: "6.4a",
-    behaviours: "XIP-06 LB-15 LB-16 ETP-08",
+    behaviours: "XIP-06 LB-15 ETP-02 ETP-08",
     says: "with externalTrafficPolicy Local an external IP leads outside clients to the node's endpoint, and pods to all",
     probes: [
       { from: ["C"], to: "our-external-local XIP:6379", protocols: ALL, times: 4, reaches: { "redis-1": "sender" } },
@@ -228,7 +228,7 @@ const BALANCERS: readonly Row[] = [
   },
   {
     id: "6.5d",
-    behaviours: "LB-15 LB-16 ITP-04",
+    behaviours: "LB-15 ETP-02 ITP-04",
     says: "with both policies Local the balancer's address leads clients outside to the node's endpoint, and pods to all",
     probes: [
       { from: ["C"], to: "our-lb-local LB:6379", times: 4, reaches: { "redis-1": "sender" } },

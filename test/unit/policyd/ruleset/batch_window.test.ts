@@ -62,7 +62,7 @@ function every(milliseconds: number, count: number): readonly number[] {
 }
 
 describe("policyd/gathering", () => {
-  it("SYNC-03 SYNC-07: a change after a pause is committed in the same turn", () => {
+  it("DP-02 SYNC-07: a change after a pause is committed in the same turn", () => {
     const timed = new TimedRuleset();
     timed.claim();
     timed.clock.pass(0);
