@@ -80,7 +80,10 @@ export function deleteObjects(applied: Applied, names: readonly string[]): Appli
   return { after: objectsOf(objects), changes: [...applied.changes, ...changes], missing };
 }
 
-/** Returns the names of the given objects and their dependents: the pods of workloads, everything in a namespace. */
+/**
+ * Returns the names of the given objects and their dependents: the pods of workloads, or words for them where there are
+ * none, and everything in a namespace.
+ */
 export function namesToDelete(against: Objects, given: Objects): readonly string[] {
   const others = allOf(given).filter((one) => !isOfTemplate(one));
   const templates = given.manifests.filter(isPod).filter(isOfTemplate);
@@ -92,7 +95,11 @@ export function namesToDelete(against: Objects, given: Objects): readonly string
     if ("namespace" in object && namespaces.has(object.namespace)) return true;
     return object.kind === "Pod" && workloads.has(workloadKeyOf(object));
   });
-  return [...others, ...owned].map(placedName);
+  const there = new Set(owned.flatMap(({ object }) => (object.kind === "Pod" ? workloadKeyOf(object) : [])));
+  const without = templates.flatMap(({ object, workload }) => {
+    return workload === undefined || there.has(workloadKeyOf(object)) ? [] : `a pod of ${workload}`;
+  });
+  return [...[...others, ...owned].map(placedName), ...without];
 }
 
 function allOf({ manifests, wayObjects }: Objects): readonly Placed[] {

@@ -87,6 +87,16 @@ describe("cli/policy/dry_run", () => {
       missing.warnings.map(({ id, text }) => [id, text]),
       [["not-found", "NetworkPolicy shop/dv is not among the objects: nothing to delete"]],
     );
+    const workloads = ["db", "dw"]
+      .map((name) =>
+        object("Deployment", name, " }\nspec: { template: { spec: { containers: [{ name: c }] } } }", "apps/v1"),
+      )
+      .join("---\n");
+    const gone = await tryOut(pod("web", "web") + pod("db-0", "db"), workloads, "--delete");
+    assert.deepEqual(
+      gone.warnings.map(({ text }) => text),
+      ["a pod of Deployment shop/dw is not among the objects: nothing to delete"],
+    );
   });
 
   it("DRYRUN-02: a workload's template changes the labels of its pods, which keep their addresses", async () => {
