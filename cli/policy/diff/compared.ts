@@ -57,11 +57,11 @@ export function compareSides(
   const given = givenOnSides(controllers, sides);
   const waysOf = (side: keyof Sides): WaySide => {
     const { wayObjects, manifests, wayManifests = manifests } = read[side];
-    return waySideOf({ wayObjects, manifests: wayManifests, index: sides[side], options, given, by });
+    return waySideOf({ wayObjects, manifests: wayManifests, index: sides[side], options, given });
   };
   const ways = { before: waysOf("before"), after: waysOf("after") };
   const locations = { before: locator(read.before.manifests), after: locator(read.after.manifests) };
-  const diff = { ...diffPolicies(whole, by, standIns.names), ways: wayChanges(ways.before, ways.after) };
+  const diff = { ...diffPolicies(whole, by, standIns.names), ways: wayChanges(ways.before, ways.after, by) };
   return { whole, standIns, sides, ways, locations, diff };
 }
 
@@ -112,7 +112,12 @@ export function shownPart({ diff, whole: sides }: Comparison, isShown: Shown, { 
     return pod !== undefined && isShown(pod.namespace, pod.labels);
   };
   const changes = diff.changes.filter(({ example }) => isEndShown(example.source) || isEndShown(example.destination));
-  const hidden = diff.changes.length - changes.length;
+  const ways = diff.ways.filter(({ pods, service }) =>
+    pods.length === 0
+      ? isShown(service.split("/")[0], {})
+      : pods.some(({ namespace, labels }) => isShown(namespace, labels)),
+  );
+  const hidden = diff.changes.length + diff.ways.length - changes.length - ways.length;
   if (hidden > 0) err.write(`not shown: ${counted(hidden, "change")} of other pods, which the exit code counts\n`);
-  return { ...diff, changes };
+  return { ...diff, changes, ways };
 }

@@ -1,3 +1,4 @@
+import type { Pod } from "../../../objects/model.ts";
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { shortList } from "../../../objects/printable.ts";
@@ -26,7 +27,6 @@ interface WayObjects {
   readonly options: Partial<PolicyOptions>;
   /** The controllers' pods that the command line names. */
   readonly given: readonly GivenController[];
-  readonly by: Grouping;
 }
 
 /** The way by which one object leads connections from outside to one port of a Service. */
@@ -50,8 +50,7 @@ interface Way {
 
 /** The pods of one workload to which a way leads. */
 interface WayEnd {
-  /** The names of their groups. */
-  readonly groups: readonly string[];
+  readonly pods: readonly Pod[];
   /** The connections that policies let in; nothing where the way is not judged. */
   readonly open: Connections;
 }
@@ -64,7 +63,7 @@ export interface WaySide {
 }
 
 /** Returns the ways of one side, with what policies let in by each. */
-export function waySideOf({ wayObjects, manifests, index, options, given, by }: WayObjects): WaySide {
+export function waySideOf({ wayObjects, manifests, index, options, given }: WayObjects): WaySide {
   // Other indexes are built only if there is a way in at all.
   if (wayObjects.length === 0) return { ways: [], doubts: [] };
   const cluster = clusterOf(manifests, options);
@@ -79,13 +78,13 @@ export function waySideOf({ wayObjects, manifests, index, options, given, by }: 
     const group = groups.get(way);
     if (group === undefined) return [];
     const outside = { regions: regionsFor(index, group.controllers), reached };
-    return ofServices(way, by, undefined, (endpoints) => {
+    return ofServices(way, undefined, (endpoints) => {
       const own = { ...group, controllers: way.controllers, ports: portsOf(endpoints) };
       const pods = new Map(endpoints.map(({ pod }) => [pod.key, pod]));
       return connectionsIn(own, [...pods.values()], connections, outside) ?? CLOSED;
     });
   });
-  const others = unevaluated.flatMap((way) => ofServices(way, by, way.why, () => CLOSED));
+  const others = unevaluated.flatMap((way) => ofServices(way, way.why, () => CLOSED));
   // A route has a way for each listener of a Gateway that it names, of which one stands for all.
   const distinct = new Map([...others, ...judged].map((way) => [keyOf(way), way]));
   return { ways: [...distinct.values()], doubts };
@@ -96,7 +95,6 @@ const CLOSED: Connections = Object.freeze({ some: NOTHING, every: NOTHING });
 /** Returns a way for each port of a Service: several paths may lead to one. */
 function ofServices(
   { name, through, placed, backends }: Pick<UnevaluatedWay, "name" | "through" | "placed" | "backends">,
-  by: Grouping,
   why: string | undefined,
   openOf: (endpoints: readonly EndpointOf[]) => Connections,
 ): readonly Way[] {
@@ -106,7 +104,7 @@ function ofServices(
     const { namespace, kind, service, port, endpoints, path } = first;
     const byWorkload = Map.groupBy(endpoints, ({ pod }) => workloadText(pod));
     const ends = [...byWorkload].map(([workload, some]): [string, WayEnd] => {
-      return [workload, { groups: some.map(({ pod }) => groupName(pod, by)), open: openOf(some) }];
+      return [workload, { pods: some.map(({ pod }) => pod), open: openOf(some) }];
     });
     const place = { file: placed.file, line: placed.lineOf(path) };
     return [{ name, through, kind, service: `${namespace}/${service}`, port, ...place, to: new Map(ends), why }];
@@ -124,6 +122,8 @@ export interface WayChange extends Omit<Way, "to"> {
   readonly type: ChangeType;
   /** The groups of pods to which it differs; empty where they are not known. */
   readonly to: readonly string[];
+  /** The pods of these groups to which it differs. */
+  readonly pods: readonly Pod[];
   /** Such as `8080/TCP`; empty where the way is not judged. */
   readonly connections: string;
   /** Whether it is open in some cases and not in others, on the side on which it is more open. */
@@ -131,13 +131,13 @@ export interface WayChange extends Omit<Way, "to"> {
 }
 
 /** Returns the ways in that differ between two sides, by their names. */
-export function wayChanges({ ways: before }: WaySide, { ways: after }: WaySide): readonly WayChange[] {
+export function wayChanges({ ways: before }: WaySide, { ways: after }: WaySide, by: Grouping): readonly WayChange[] {
   const pairs = before.flatMap((old): readonly (readonly [Way | undefined, Way | undefined])[] => {
     const same = after.filter((one) => isSame(one, old));
     return same.length === 0 ? [[old, undefined]] : same.map((one) => [old, one]);
   });
   const young = after.filter((one) => !before.some((old) => isSame(one, old)));
-  const changes = [...pairs, ...young.map((one) => [undefined, one] as const)].flatMap(([a, b]) => changesOf(a, b));
+  const changes = [...pairs, ...young.map((one) => [undefined, one] as const)].flatMap(([a, b]) => changesOf(a, b, by));
   return changes.sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1));
 }
 
@@ -157,7 +157,7 @@ function keyOf({ name, through, kind, service, port }: Omit<Way, "to">): string 
 }
 
 /** Returns how a way differs, by the workloads it leads to; undefined stands for a side without it. */
-function changesOf(before: Way | undefined, after: Way | undefined): readonly WayChange[] {
+function changesOf(before: Way | undefined, after: Way | undefined, by: Grouping): readonly WayChange[] {
   const sides = [
     { type: "removed", way: before, other: after },
     { type: "added", way: after, other: before },
@@ -167,21 +167,22 @@ function changesOf(before: Way | undefined, after: Way | undefined): readonly Wa
   const why = before?.why ?? after?.why;
   return sides.flatMap(({ type, way, other }): readonly WayChange[] => {
     if (way === undefined || told === undefined) return [];
-    const ends = [...way.to].flatMap(([workload, { groups, open }]) => {
+    const ends = [...way.to].flatMap(([workload, { pods, open }]) => {
       const less = other?.to.get(workload)?.open;
       const lost = union(difference(open.some, (less ?? CLOSED).some), difference(open.every, (less ?? CLOSED).every));
       if (isEmpty(lost) && (way.why === undefined || less !== undefined)) return [];
       // A way that closes in some cases only is still open in others.
       const isClosing = type === "removed" && less !== undefined;
       const isPartly = !isEmpty(isClosing ? intersection(lost, less.some) : difference(lost, open.every));
-      return [{ ...told, type, to: groups, connections: isEmpty(lost) ? "" : connectionText(lost), isPartly, why }];
+      return [{ ...told, type, pods, connections: isEmpty(lost) ? "" : connectionText(lost), isPartly, why }];
     });
     const isUnknown = way.to.size === 0 && other === undefined;
-    const all = isUnknown ? [{ ...told, type, to: [], connections: "", isPartly: false, why }] : ends;
+    const all = isUnknown ? [{ ...told, type, pods: [], connections: "", isPartly: false, why }] : ends;
     const alike = Map.groupBy(all, ({ connections, isPartly }) => `${connections} ${isPartly}`);
     return [...alike.values()].flatMap((some) => {
-      const to = [...new Set(some.flatMap((one) => one.to))].sort();
-      return some.slice(0, 1).map((one) => ({ ...one, to }));
+      const pods = some.flatMap((one) => one.pods);
+      const to = [...new Set(pods.map((pod) => groupName(pod, by)))].sort();
+      return some.slice(0, 1).map((one) => ({ ...one, pods, to }));
     });
   });
 }
@@ -210,11 +211,15 @@ export function wayInWords(way: WayChange): InWords {
 }
 
 /** Returns the object that docs/cli.md describes. */
-export function wayObject({ type, through, kind, port, connections, isPartly, why, ...way }: WayChange): object {
+export function wayObject({ type, name, through, kind, service, port, file, line, to, ...change }: WayChange): object {
+  const { connections, isPartly, why } = change;
   return {
     change: type,
-    ...way,
-    service: kind === "Service" ? way.service : null,
+    name,
+    service: kind === "Service" ? service : null,
+    file,
+    line,
+    to,
     through: through ?? null,
     port: port ?? null,
     connections: connections === "" ? [] : connections.split(","),

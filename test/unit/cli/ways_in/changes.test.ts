@@ -72,7 +72,7 @@ describe("ways in: changes", () => {
     assert.deepEqual(await changes(BASE + CLOSED, BASE + SHOP), ["added Ingress shop/web > shop/web: 8080/TCP"]);
   });
 
-  it("INGRESS-15: policy diff names the workloads to which a way opens or closes, marked with some where it differs for some of their pods", async () => {
+  it("INGRESS-15: policy diff names the workloads to which a way opens or closes, marked with some where it differs for some of their pods, and with -n and -l only those", async () => {
     const form = { labels: "tier: x", ports: "{ name: http, containerPort: 8080 }" };
     const other = pod("shop/other", "10.244.0.8", form);
     const more = pod("shop/other", "10.244.0.8", { ...form, app: "web" });
@@ -108,6 +108,15 @@ describe("ways in: changes", () => {
       inNamespace.map((text) => text.split(" ").at(-2)),
       ["shop:", "shop:"],
     );
+    for (const [args, code] of [
+      [["-n", "blog"], 0],
+      [["-l", "app=web"], 1],
+      [["-n", "shop"], 2],
+    ] as const) {
+      const shown = await diff(BASE + other, moved, "-o", "json", ...args);
+      assert.deepEqual([shown.code, waysOf(shown).length], [1, code], args.join(" "));
+      assert.equal(shown.err.includes(`not shown: ${2 - code} change`), code < 2);
+    }
     const applied = await dryRun(BASE + other, service("shop/web", "x", "{ name: http, port: 80, targetPort: http }"));
     assert.equal(applied.code, 1);
   });
