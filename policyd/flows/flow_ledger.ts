@@ -44,6 +44,8 @@ export interface FlowLedgerCounts extends LedgerLosses {
 /** Interval between writes; a crash loses the changes since the last one. */
 const INTERVAL_MILLISECONDS = 60_000;
 const RETRY_MILLISECONDS = 30_000;
+/** A walk of the table may itself make events be lost: the next begins after this many times its duration. */
+const WALK_PAUSES = 4;
 /** All rows are written after this many change files, or when these have more rows than the ledger and FEW_ROWS. */
 const MOST_CHANGES = 60;
 const FEW_ROWS = 1000;
@@ -70,19 +72,26 @@ export class FlowLedger implements Lifecycle {
   #needsAll = false;
   #writing: Promise<void> | undefined;
   readonly #loop: ControlLoop;
+  readonly #walks: ControlLoop;
+  #walkMilliseconds = 0;
   #failure: string | undefined;
 
   constructor(parts: FlowLedgerParts) {
     this.#parts = parts;
     const { clock, logger } = parts;
     this.#loop = new ControlLoop({ clock, pass: () => this.#interval() });
+    this.#walks = new ControlLoop({
+      clock,
+      pass: () => this.#readTable(),
+      pause: () => WALK_PAUSES * this.#walkMilliseconds,
+    });
     this.#subscription = new RenewedSubscription({
       clock,
       source: { kind: "conntrack", events: ["new", "destroy"], receiveBufferBytes: RECEIVE_BUFFER_BYTES },
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#overrun() },
       retryMilliseconds: RETRY_MILLISECONDS,
       onRefused: (error) => logger.warn("flows are not recorded; it is tried again", { error }),
-      onOpen: () => void this.#readTable(),
+      onOpen: () => this.#walks.run(),
     });
   }
 
@@ -96,7 +105,7 @@ export class FlowLedger implements Lifecycle {
   /** Writes the last changes and stops counting. */
   async stop(): Promise<void> {
     this.#subscription.stop();
-    await this.#loop.stop();
+    await Promise.all([this.#loop.stop(), this.#walks.stop()]);
     await this.#attempt();
   }
 
@@ -172,11 +181,12 @@ export class FlowLedger implements Lifecycle {
 
   #overrun(): void {
     this.#overruns++;
-    void this.#readTable();
+    this.#walks.enqueue();
   }
 
-  async #readTable(): Promise<void> {
+  async #readTable(): Promise<undefined> {
     const { ledger, visitTable, clock, logger } = this.#parts;
+    const begun = clock.now();
     ledger.forgetConnections();
     const see = (message: ReceivedMessage): void => {
       const event = readable(() => parseListedFlow(message));
@@ -189,6 +199,7 @@ export class FlowLedger implements Lifecycle {
       if (!(error instanceof DrawbridgeError)) throw error;
       logger.warn("connections from before are missing in the flow ledger", { reason: error.message });
     }
+    this.#walkMilliseconds = clock.now() - begun;
   }
 
   async #interval(): Promise<number> {

@@ -97,10 +97,11 @@ describe("policyd/flows", () => {
   let directory = "";
   let table: readonly ReceivedMessage[] = [];
   let refusal: Error | undefined;
+  let walks = 0;
 
   beforeEach(() => {
     directory = mkdtempSync(path.join(tmpdir(), "drawbridge-flows-"));
-    [table, refusal] = [[], undefined];
+    [table, refusal, walks] = [[], undefined, 0];
   });
 
   afterEach(() => {
@@ -128,7 +129,9 @@ describe("policyd/flows", () => {
       ends: new FlowEndNames("n1", holderOf, domainNameOf),
       place: place(),
       visitTable: async (see) => {
+        walks++;
         await turn();
+        clock.spend(100);
         if (refusal !== undefined) throw refusal;
         for (const message of table) see(message);
       },
@@ -212,14 +215,27 @@ describe("policyd/flows", () => {
   });
 
   it("FLOW-04: after a loss of events the conntrack table is read, and the loss is counted", async () => {
-    const { events, flows } = await start();
+    const { events, clock, flows } = await start();
     events.emit("conntrack", [tcp(1, "10.0.0.1", "10.0.1.1", "begun"), tcp(2, "10.0.0.1", "10.0.1.1", "begun")]);
     table = [tcp(2, "10.0.0.1", "10.0.1.1", "listed")];
     events.overrun("conntrack");
+    clock.pass(400);
     for (let turns = 0; turns < 3; turns++) await turn();
     await flows.write();
     assert.deepEqual(written(), { "shop/deployment/web > shop/db:5432 allowed": [2, 1, 0] });
     assert.deepEqual(flows.counts(), { rows: 0, connections: 0, size: 1, overruns: 1 });
+  });
+
+  it("FLOW-04: many losses of events, also during a walk of the table, have one walk after a pause of four times its duration", async () => {
+    const { events, clock } = await start();
+    for (const before of [1, 2]) {
+      for (let losses = 0; losses < 5; losses++) events.overrun("conntrack");
+      for (let turns = 0; turns < 3; turns++) await turn();
+      clock.pass(399);
+      assert.equal(walks, before);
+      clock.pass(1);
+      assert.equal(walks, before + 1);
+    }
   });
 
   it("FLOW-04: refused events are a problem until they are read, and a refused table is logged", async () => {
