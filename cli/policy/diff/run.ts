@@ -1,11 +1,15 @@
 import * as v from "valibot";
+import { nameOf } from "../../../objects/gate/gate.ts";
+import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import type { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { accessEntries, configurationEntries, readingEntries } from "../../input/input_schema.ts";
 import { expectOneReading, loadPlaces, namespaceFor } from "../../input/load.ts";
+import { isPod, type Manifest } from "../../input/manifests.ts";
 import { CLUSTER } from "../../input/place.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
+import { rollOut } from "../../input/template_pods.ts";
 import type { Io } from "../../io.ts";
 import { formatPage } from "../../output/page/page.ts";
 import { writeAll } from "../../output/write_all.ts";
@@ -53,7 +57,10 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   const old = await loadPlaces(io, [oldPath], { ...input, label: "old: " });
   const young = await loadPlaces(io, newPaths, { ...input, label: "new: " });
   const comparison = compareSides(
-    { before: old, after: young },
+    {
+      before: { ...old, manifests: withPlaces(old.manifests, young.manifests) },
+      after: { ...young, manifests: withPlaces(young.manifests, old.manifests) },
+    },
     { by, options: policyOptions, controllers: ingressController },
   );
   const { sides, standIns, ways } = comparison;
@@ -91,4 +98,20 @@ function printed(
     case "md":
       return [changeMarkdown(report)];
   }
+}
+
+/**
+ * Returns the manifests with the running pods of the other side in place of stand-ins for the same workloads: with the
+ * addresses and nodes that only pods of a cluster have, and with what the templates say.
+ */
+function withPlaces(manifests: readonly Manifest[], others: readonly Manifest[]): readonly Manifest[] {
+  const isTemplate = ({ workload }: Manifest): boolean => workload !== undefined;
+  const written = manifests.filter((one) => !isTemplate(one));
+  const known = new Set(written.map(({ object }) => nameOf(object)));
+  const pods = others.filter(isPod).filter((one) => !isTemplate(one) && !isFinished(one.object));
+  const { changed, added } = rollOut(
+    pods.filter(({ object }) => !known.has(nameOf(object))),
+    manifests.filter(isPod).filter(isTemplate),
+  );
+  return [...written, ...changed.map(({ after }) => after), ...added];
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { DIFF_FORMATS } from "../../../../../cli/policy/diff/command.ts";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../../support/cli/golden.ts";
-import { networkPolicy, node, ownedBy, pod } from "../../../../support/cli/objects.ts";
+import { networkPolicy, node, ownedBy, pod, workload as template } from "../../../../support/cli/objects.ts";
 
 const TENANTS = fixtureFiles("tenants");
 
@@ -184,5 +184,34 @@ new: shop/new (1 pod)
     assert.match(err, /^b\.yaml:\d+: NetworkPolicy shop\/db: .*70000/);
     assert.equal((await runCli(["policy", "diff", "-", "-"], memoryFiles({ "-": PODS }))).code, 3);
     assert.equal((await runCli(["policy", "diff", "a.yaml"], memoryFiles({ "a.yaml": PODS }))).code, 2);
+  });
+
+  it("DIFF-06: stand-ins of a template have the addresses and nodes of its workload's pods on the other side", async () => {
+    const live = (key: string, ips: string, kind: string, owner: string, spec = ""): string =>
+      pod(key, ips, {
+        app: "web",
+        labels: "pod-template-hash: h",
+        metadata: ownedBy(kind, owner),
+        spec: `nodeName: n1${spec}`,
+      });
+    const rules = policy("{ from: [{ ipBlock: { cidr: 10.244.0.0/16 } }] }", "web");
+    const cluster =
+      live("shop/web-h-1", "10.244.0.5", "ReplicaSet", "web-h") +
+      live("shop/api-h-1", "10.244.0.6", "ReplicaSet", "api-h") +
+      live("mon/agent-1", "192.0.2.1", "DaemonSet", "agent", ", hostNetwork: true") +
+      rules;
+    const agent = template("DaemonSet", "mon/agent", "web").replace(
+      "spec: { containers",
+      "spec: { hostNetwork: true, containers",
+    );
+    const files = (app: string): string =>
+      template("Deployment", "shop/web") + template("Deployment", "shop/api", app) + agent + rules;
+    assert.equal((await diff({ "a.yaml": cluster, "b.yaml": files("web") })).code, 0);
+    assert.equal((await diff({ "a.yaml": files("web"), "b.yaml": cluster })).code, 0);
+    const { code, out } = await diff({ "a.yaml": cluster, "b.yaml": files("api") });
+    assert.deepEqual(
+      [code, out.split("\n")[0]],
+      [1, "opens outside 0.0.0.0/0 except 10.244.0.0/16 -> shop/deployment/api: all"],
+    );
   });
 });
