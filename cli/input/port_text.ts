@@ -11,7 +11,7 @@ export interface NumberedPort {
 export type AskedPort = NumberedPort | { readonly protocol: "ICMP" } | { readonly name: string };
 
 /** Port names of Services and containers: lower-case letters, digits and hyphens, at least one letter. */
-const PORT_NAME = /^(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+export const PORT_NAME = /^(?=.*[a-z])[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /** Reads a port such as `80`, `80/TCP` or `53/udp`; TCP is the default. @returns undefined for any other text */
 export function numberedPort(text: string): NumberedPort | undefined {

@@ -1,7 +1,7 @@
 import { tryParseAddress } from "../../kernel/ip/address.ts";
-import { PROTOCOLS } from "../../objects/protocol.ts";
 import type { Protocol } from "../../objects/model.ts";
 import { type EndName, parseEndName } from "../cluster/end_name.ts";
+import { numberedPort, PORT_NAME } from "../input/port_text.ts";
 
 /** The destination of a packet. */
 export interface PacketTarget {
@@ -17,15 +17,12 @@ export const TARGET_FORMS = "IP:PORT/PROTOCOL, [IPv6]:PORT/PROTOCOL or service/N
 
 /** Reads a target; TCP without a protocol. @returns undefined for a text that is not one of {@link TARGET_FORMS} */
 export function parseTarget(text: string, namespace?: string): PacketTarget | undefined {
-  const [, host = "", port = "", protocolName] =
-    /^(\[[^\]]+\]|[^:[\]]+):([a-z0-9-]{1,15})(?:\/(\w+))?$/.exec(text) ?? [];
+  const [, host = "", port = ""] = /^(\[[^\]]+\]|[^:[\]]+):(.+)$/.exec(text) ?? [];
   const end = parseHost(host, namespace);
-  const protocol = PROTOCOLS.find((one) => one === (protocolName ?? "TCP").toUpperCase());
-  if (end === undefined || protocol === undefined) return undefined;
-  const number = /^\d{1,5}$/.test(port) ? Number(port) : undefined;
-  if (number !== undefined) return number >= 1 && number <= 65_535 ? { end, port: number, protocol } : undefined;
-  const isNamed = end.type === "service" && protocolName === undefined && /[a-z]/.test(port);
-  return isNamed ? { end, port, protocol: undefined } : undefined;
+  if (end === undefined) return undefined;
+  const numbered = numberedPort(port);
+  if (numbered !== undefined) return { end, ...numbered };
+  return end.type === "service" && PORT_NAME.test(port) ? { end, port, protocol: undefined } : undefined;
 }
 
 function parseHost(text: string, namespace: string | undefined): PacketTarget["end"] | undefined {

@@ -63,6 +63,7 @@ describe("cli/service/explain", () => {
         /did you mean node\/worker-1 or node\/worker-2\?/,
       ],
       ["--from shop/redis-0 --to service/shop/cart:https", /port "https"; expected http/],
+      ["--from shop/redis-0 --to service/shop/cart:longer-than-of-pods", /port "longer-than-of-pods"; expected http/],
     ] as const;
     for (const [args, message] of cases) {
       const { code, out, err } = await askShop(args);
