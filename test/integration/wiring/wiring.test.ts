@@ -168,7 +168,7 @@ describe("how ADD wires a pod", function () {
     }
   });
 
-  it("B18 POD-23: no address is tentative when ADD returns, in the pod and on the bridge, with hairpin on", () => {
+  it("B18: no address is tentative when ADD returns, in the pod and on the bridge, with hairpin on", () => {
     const { pod } = attach("a");
     for (const namespace of [pod, wired.node]) {
       const addresses = namespace.route.dump(dumpAddresses()).map(parseInterfaceAddress);

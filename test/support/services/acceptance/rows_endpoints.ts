@@ -41,7 +41,7 @@ const INTERNAL: readonly Row[] = [
   },
   {
     id: "6.1d",
-    behaviours: "ITP-01 ITP-04 ETP-02 ETP-07",
+    behaviours: "ITP-01 ITP-04 ETP-02 ETP-08",
     says: "both policies may be Local: each chooses for its own frontends",
     probes: [
       { from: ["P1"], to: "our-both-local:6379", times: 4, reaches: { "redis-1": "sender" } },
@@ -173,7 +173,7 @@ const HINTS: readonly Row[] = [
 const EXTERNAL_LOCAL: readonly Row[] = [
   {
     id: "6.4a",
-    behaviours: "XIP-06 LB-15 ETP-02 ETP-08",
+    behaviours: "ETP-08 LB-15 ETP-02",
     says: "with externalTrafficPolicy Local an external IP leads outside clients to the node's endpoint, and pods to all",
     probes: [
       { from: ["C"], to: "our-external-local XIP:6379", protocols: ALL, times: 4, reaches: { "redis-1": "sender" } },
@@ -183,7 +183,7 @@ const EXTERNAL_LOCAL: readonly Row[] = [
   },
   {
     id: "6.4b",
-    behaviours: "XIP-06 ETP-03 ETP-06",
+    behaviours: "ETP-08 ETP-03 ETP-06",
     says: "with externalTrafficPolicy Local and endpoints only elsewhere an external IP is silent for clients outside",
     probes: [
       { from: ["C"], to: "our-external-far XIP:6379", protocols: ALL, fails: "no local endpoint", spares: ["np-1"] },
@@ -193,7 +193,7 @@ const EXTERNAL_LOCAL: readonly Row[] = [
   },
   {
     id: "6.4c",
-    behaviours: "XIP-06 NE-03 NE-04",
+    behaviours: "ETP-08 NE-01 NE-04",
     says: "an external IP of a Service without endpoints refuses, though its externalTrafficPolicy is Local",
     probes: [{ from: ["C", "P1", "n1"], to: "our-external-none XIP:6379", protocols: ALL, fails: "refused" }],
     further: [{ type: "never sent", to: "our-external-none XIP:6379" }],

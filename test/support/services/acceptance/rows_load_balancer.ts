@@ -261,19 +261,19 @@ const LOCAL_AFFINITY: readonly Row[] = [
 const NONE: readonly Row[] = [
   {
     id: "5.7a",
-    behaviours: "NE-03 NE-04",
+    behaviours: "NE-01 NE-04",
     says: "the node port of a Service without endpoints refuses, though its externalTrafficPolicy is Local",
     probes: [{ from: ["C"], to: "n1:32095", fails: "refused" }],
   },
   {
     id: "5.7b",
-    behaviours: "NE-01 NE-03",
+    behaviours: "NE-01",
     says: "the cluster IP of a LoadBalancer Service without endpoints refuses",
     probes: [{ from: ["P1", "P2", "n1", "n2", "C"], to: "vote-lb-none:80", fails: "refused" }],
   },
   {
     id: "5.7c",
-    behaviours: "NE-03 NE-06",
+    behaviours: "NE-01 NE-06",
     says: "the balancer's address of a Service without endpoints refuses, and no packet to it leaves a node",
     probes: [{ from: ["C", "P1", "n1"], to: "vote-lb-none LB:80", fails: "refused" }],
     further: [{ type: "never sent", to: "vote-lb-none LB:80" }],

@@ -108,7 +108,7 @@ const LOCAL: readonly Row[] = [
   },
   {
     id: "4.3g",
-    behaviours: "ETP-07",
+    behaviours: "ETP-08",
     says: "externalTrafficPolicy Local does not affect the cluster IP",
     probes: [
       { from: ["P1"], to: "redis-nodeport-local:6379", reaches: { "np-1": "sender" } },
@@ -127,13 +127,13 @@ const LOCAL: readonly Row[] = [
 const NONE: readonly Row[] = [
   {
     id: "4.4a",
-    behaviours: "NE-02 NE-06",
+    behaviours: "NE-01 NE-06",
     says: "an outside client's connection to the node port of a Service without endpoints is refused",
     probes: [{ from: ["C"], to: "n1:30003", fails: "refused" }],
   },
   {
     id: "4.4b",
-    behaviours: "NE-02 NE-06",
+    behaviours: "NE-01 NE-06",
     says: "the node's connection to the node port of a Service without endpoints is refused",
     probes: [{ from: ["n1"], to: "n1:30003", fails: "refused" }],
   },
@@ -145,7 +145,7 @@ const NONE: readonly Row[] = [
   },
   {
     id: "4.4d",
-    behaviours: "NE-02 SVC-18",
+    behaviours: "NE-01 SVC-18",
     says: "a packet to the number of a node port at another address than the node's passes n1 untranslated",
     probes: [{ from: ["C"], to: "P1:30003", reaches: { P1: "sender" } }],
   },
@@ -271,7 +271,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
   },
   {
     id: "4.6d",
-    behaviours: "ETP-07 SA-01",
+    behaviours: "ETP-08 SA-01",
     says: "with policy Local and affinity a client of the cluster IP stays with one of all endpoints",
     probes: [
       {

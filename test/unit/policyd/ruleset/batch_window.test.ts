@@ -75,7 +75,7 @@ describe("policyd/gathering", () => {
     }
   });
 
-  it("SYNC-02 SYNC-07: 1,000 changes in one turn are one batch, and over some milliseconds two", () => {
+  it("DP-02 SYNC-07: 1,000 changes in one turn are one batch, and over some milliseconds two", () => {
     const oneTurn = new TimedRuleset();
     for (let i = 0; i < 1000; i++) oneTurn.claim();
     oneTurn.clock.pass(0);

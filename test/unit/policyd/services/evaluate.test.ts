@@ -84,13 +84,13 @@ describe("policyd/services/evaluate: endpoints", () => {
   it("SVC-24: an endpoint that is a cluster IP is refused after its translation", () =>
     check("cluster_ip_as_endpoint"));
 
-  it("NE-01 NE-02 NE-03 NE-04: without any endpoint every frontend refuses, whatever the traffic policies", () => {
+  it("NE-01 NE-04: without any endpoint every frontend refuses, whatever the traffic policies", () => {
     check("no_endpoints");
   });
 
   it("NE-01: TCP may be refused by a reset", () => check("resets"));
 
-  it("ETP-01 ETP-02 ETP-03 ETP-04 ETP-05 ETP-06 ETP-07 ETP-08 LB-15 XIP-06: the external policy Local", () => {
+  it("ETP-01 ETP-02 ETP-03 ETP-04 ETP-05 ETP-06 ETP-08 LB-15: the external policy Local", () => {
     check("external_local");
   });
 

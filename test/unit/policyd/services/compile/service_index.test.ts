@@ -43,7 +43,7 @@ describe("services/compile: the Services that a change touches", () => {
     );
   });
 
-  it("SYNC-04: a Service touches itself, also when it goes", () => {
+  it("DP-02: a Service touches itself, also when it goes", () => {
     assert.deepEqual([...set(service("plain")).services], ["default/plain"]);
     assert.deepEqual([...remove("Service", "default/plain").services], ["default/plain"]);
     assert.equal(index.service("default/plain"), undefined);
