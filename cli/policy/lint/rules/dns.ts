@@ -10,7 +10,7 @@ import { namesText } from "../selector_text.ts";
 export const dnsForgotten: LintRule = {
   id: "dns-forgotten",
   severity: "warning",
-  summary: "Pods may send to others, and not to the cluster's DNS: names do not resolve for them.",
+  summary: "Pods may send to others, and not to the cluster's DNS.",
   reason: "Pods without DNS fail at the first name, which looks like a broken network.",
   judgesBy: ["policies", "pods", "namespaces"],
   check: (context) => {

@@ -17,7 +17,7 @@ const OMISSION = `; ${OMIT}`;
 export const invalid: LintRule = {
   id: "invalid",
   severity: "error",
-  summary: "The API server would refuse the object, or the file cannot be read; nothing is known of it.",
+  summary: "The API server would refuse the object, or the file cannot be read.",
   reason:
     "The rest of the files is judged without it. Findings that it may have caused are info until it is corrected.",
   check: (context) =>
@@ -45,8 +45,7 @@ export const exceptOutsideCidr: LintRule = {
 export const experimental: LintRule = {
   id: "experimental",
   severity: "warning",
-  summary:
-    "A ClusterNetworkPolicy has domainNames in a rule that denies or passes, or of the Baseline tier; it fails closed (CNP-07).",
+  summary: "A ClusterNetworkPolicy has domainNames in a rule that denies or passes, or of the Baseline tier (CNP-07).",
   reason:
     "Domain names count in Accept rules of the Admin tier. Elsewhere an Accept rule accepts nothing, and another denies everyone.",
   check: ({ manifests }) => manifests.remarks.map((problem) => remarkOn(problem, "name the addresses under networks")),

@@ -10,7 +10,7 @@ export const andOr: LintRule = {
   severity: "warning",
   summary:
     "A namespaceSelector and a podSelector stand in two list items (OR) where one with both (AND) was probably meant.",
-  reason: "Two list items are an OR: everybody in these namespaces, and every such pod of the own namespace.",
+  reason: "The rule is for everybody in these namespaces, and for every such pod of the own namespace.",
   check: ({ networkSites }) =>
     networkSites.flatMap((site) => {
       const apart = itemsApart(site.rule.peers ?? []);
@@ -83,9 +83,8 @@ function readingOf({ linted, rule }: NetworkSite): string {
 export const hostNetwork: LintRule = {
   id: "host-network",
   severity: "warning",
-  summary:
-    "A selector is for pods of the host's network, which are their node to policies: it has no effect on them (POL-54).",
-  reason: "Policies do not select pods of the host's network, whatever their labels are.",
+  summary: "A selector is for pods of the host's network, on which it has no effect (POL-54).",
+  reason: "To policies such a pod is its node, whatever its labels are.",
   check: (context) => [
     ...[...context.networkPolicies, ...context.clusterPolicies].flatMap((linted) => subjectRemarks(context, linted)),
     ...[...context.networkSites, ...context.clusterSites].flatMap((site) => hostPeerRemarks(context, site)),

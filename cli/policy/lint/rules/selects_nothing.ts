@@ -22,7 +22,7 @@ import { namesText, peerText, selectorText } from "../selector_text.ts";
 export const selectsNothing: LintRule = {
   id: "selects-nothing",
   severity: "warning",
-  summary: "A policy selects none of the pods that were read, so it has no effect.",
+  summary: "A policy selects none of the pods that were read.",
   reason:
     "Most often a label is misspelt, and the pods that it was written for are open. It is info where an operator creates such pods.",
   judgesBy: ["pods", "namespaces"],
@@ -103,7 +103,7 @@ export const namespaceTypo: LintRule = {
 export const unknownNamespace: LintRule = {
   id: "unknown-namespace",
   severity: "info",
-  summary: "A peer is in namespaces of which no pod was read, so nothing can be said about it.",
+  summary: "A peer is in namespaces of which no pod was read.",
   reason: "The pods of other namespaces are in other files. With them lint can judge the peer.",
   judgesBy: ["pods", "namespaces"],
   check: (context) =>

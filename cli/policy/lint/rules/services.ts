@@ -25,8 +25,7 @@ export const externalIps: LintRule = {
 export const nodesReachable: LintRule = {
   id: "nodes-reachable",
   severity: "warning",
-  summary:
-    "loadBalancerSourceRanges do not hold for NodePorts and externalIPs: the nodes are reached past the load balancer (LB-21).",
+  summary: "loadBalancerSourceRanges do not hold for NodePorts and externalIPs (LB-21).",
   reason: "Clients that the load balancer refuses reach the same pods by the nodes' ports.",
   check: ({ services, settings }) =>
     services.flatMap(({ manifest, service }) => {

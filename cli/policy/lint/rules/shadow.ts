@@ -9,7 +9,7 @@ export const inShadow: LintRule = {
   id: "in-shadow",
   severity: "info",
   summary: `A policy is in shadow (${SHADOW_ANNOTATION}): what it would deny is counted and logged, and goes through.`,
-  reason: "A policy in shadow protects nobody. Remove the annotation when its log has become quiet.",
+  reason: "Remove the annotation when its log has become quiet.",
   check: ({ networkPolicies }) =>
     networkPolicies
       .filter(({ policy }) => isShadow(policy))

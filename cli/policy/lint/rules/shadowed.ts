@@ -16,8 +16,7 @@ export const shadowed: LintRule = {
   id: "shadowed",
   severity: "warning",
   summary: "Another rule of the same policy, or of one for the same pods, covers a rule wholly.",
-  reason:
-    "The rule changes nothing, so whoever tightens it later is mistaken. It is info where the other rule allows everything.",
+  reason: "To tighten the rule later changes nothing. It is info where the other rule allows everything.",
   check: (context) => [...shadowedNetworkRules(context), ...shadowedClusterRules(context)],
 };
 

@@ -11,9 +11,9 @@ const STAND_IN = parseAddress("240.0.0.1");
 export const tooLarge: LintRule = {
   id: "too-large",
   severity: "error",
-  summary:
-    "A policy has more peers and ports than nodes take: they isolate its pods and let it allow nothing (POL-73); or a Service more addresses, ports and endpoints: they serve a part (BAD-01).",
-  reason: "Nodes close or do not serve the rest.",
+  summary: "A policy has more peers and ports, or a Service more addresses, ports and endpoints, than nodes take.",
+  reason:
+    "Nodes isolate the pods of the policy and let it allow nothing (POL-73); of the Service they serve a part (BAD-01).",
   check: (context) => [...largePolicies(context), ...largeServices(context)],
 };
 
