@@ -262,15 +262,16 @@ export class AttachmentRules implements PodGate {
   /** Withdraws an attachment in one turn, so a registration that resumes later finds it gone and claims nothing. */
   #withdraw(gone: AttachmentRecord, flows: RemainingFlows): void {
     const { ruleset, attachments, follower, lateFlowDeletion } = this.#parts;
-    // All this goes by names, which another attachment may have registered with meanwhile: it has replaced this one.
-    if ((attachments.get(gone) ?? gone) === gone) {
+    // All this goes by names, with which another attachment may have registered meanwhile: it keeps its rules, if it has any.
+    const isReplaced = (attachments.get(gone) ?? gone) !== gone;
+    if (!isReplaced || this.#holders.has(gone)) {
       this.#holders.release(gone);
       this.#provideHooks(gone, false);
       this.#parts.hostPorts?.detached(gone);
       ruleset.claim(ownerOf(gone), []);
       follower?.detached(gone, flows);
-      attachments.remove(gone);
     }
+    if (!isReplaced) attachments.remove(gone);
     this.#registering.get(gone)?.();
     this.#registering.delete(gone);
     const held = new Set([...attachments.values()].flatMap(addressesOf));

@@ -112,6 +112,20 @@ describe("policyd/node: rules of attachments", () => {
     assert.ok(journal.includes("link"));
   });
 
+  it("REG-01: a pod gets the host port of one that is gone while a later one with the names of that one waits", async () => {
+    const { daemon, absent, hold, published } = heldDaemon([podRecord("a"), podRecord("s", { portMappings: [] })]);
+    daemon.synced();
+    let questions = 0;
+    // A daemon that asked for ever would hang the test.
+    absent.has = (containerId) => containerId === "a" && questions++ < 9;
+    const goOn = hold("rules");
+    const later = daemon.register(podRecord("a", { addresses: podRecord("s").addresses }));
+    await daemon.register(podRecord("b"));
+    assert.deepEqual(published(), ["n/b"]);
+    goOn();
+    await assert.rejects(later, { code: "ERR_HOST_PORT_TAKEN" });
+  });
+
   it("REG-01 POD-20: a second unregistration of a pod waits until nothing of the pod is left", async () => {
     const { daemon, journal, hold } = heldDaemon();
     daemon.synced();
