@@ -121,13 +121,14 @@ describe("addresses of names over a restart of the daemon", () => {
       () => [{ ...pod(), groups: [nameGroup(["api.example.com"])] }],
       45_000,
     );
-    clock.spend(5000);
+    clock.spend(5020);
     learning.rulesInForce();
     assert.deepEqual(
       commits
         .flat()
         .map((one) => (one.kind === "add elements" ? one.elements.map(({ timeout }) => timeout) : one.kind)),
       [[40_000], "delete elements", [40_000]],
+      "whole seconds, which times to live are",
     );
   });
 
