@@ -34,7 +34,7 @@ export interface RefusedFrontend {
 /**
  * Returns a port's frontends in one family, each address once; its own address first, then the load balancer's.
  *
- * Node ports and the load balancer's addresses count as reported, whatever the type (NODE-10, LB-01, LB-09), except
+ * Node ports and the load balancer's addresses count as reported, whatever the type (NODE-10, LB-01), except
  * those that are refused (CLAIM-01, CLAIM-02).
  */
 export function frontendsOf(

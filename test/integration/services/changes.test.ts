@@ -68,7 +68,7 @@ describe("Services that change while they are in use", function () {
     for (const count of counts) assert.ok(count > 45 && count < 160, counts.join(" "));
   });
 
-  it("LB-02: the balancer's addresses come with the Service's status, change with it and go with it", async () => {
+  it("LB-01: the balancer's addresses come with the Service's status, change with it and go with it", async () => {
     const [first, second] = [on.flows(on.nodes.router, BALANCER), on.flows(on.nodes.router, EXTERNAL)];
     const apply = (addresses: Pair | undefined): void => {
       const ingress = addresses === undefined ? [] : textsOf(addresses).map((ip) => ({ ip }));

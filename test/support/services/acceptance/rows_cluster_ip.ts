@@ -202,19 +202,19 @@ const EXTERNAL_IP: readonly Row[] = [
 const NO_ENDPOINTS: readonly Row[] = [
   {
     id: "3.5a",
-    behaviours: "NE-01 NE-06",
+    behaviours: "NE-01",
     says: "the node's connection to a Service without endpoints is refused",
     probes: [{ from: ["n1"], to: "redis-none:6379", fails: "refused" }],
   },
   {
     id: "3.5b",
-    behaviours: "NE-01 NE-06",
+    behaviours: "NE-01",
     says: "a pod's connection to a Service without endpoints is refused",
     probes: [{ from: ["P1"], to: "redis-none:6379", fails: "refused" }],
   },
   {
     id: "3.5c",
-    behaviours: "NE-01 NE-06",
+    behaviours: "NE-01",
     says: "an outside client's connection to a Service without endpoints is refused",
     probes: [{ from: ["C"], to: "redis-none:6379", fails: "refused" }],
   },

@@ -193,7 +193,7 @@ const EXTERNAL_LOCAL: readonly Row[] = [
   },
   {
     id: "6.4c",
-    behaviours: "ETP-08 NE-01 NE-04",
+    behaviours: "ETP-08 NE-01",
     says: "an external IP of a Service without endpoints refuses, though its externalTrafficPolicy is Local",
     probes: [{ from: ["C", "P1", "n1"], to: "our-external-none XIP:6379", protocols: ALL, fails: "refused" }],
     further: [{ type: "never sent", to: "our-external-none XIP:6379" }],

@@ -261,7 +261,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
 const NONE: readonly Row[] = [
   {
     id: "5.7a",
-    behaviours: "NE-01 NE-04",
+    behaviours: "NE-01",
     says: "the node port of a Service without endpoints refuses, though its externalTrafficPolicy is Local",
     probes: [{ from: ["C"], to: "n1:32095", fails: "refused" }],
   },
@@ -273,7 +273,7 @@ const NONE: readonly Row[] = [
   },
   {
     id: "5.7c",
-    behaviours: "NE-01 NE-06",
+    behaviours: "NE-01",
     says: "the balancer's address of a Service without endpoints refuses, and no packet to it leaves a node",
     probes: [{ from: ["C", "P1", "n1"], to: "vote-lb-none LB:80", fails: "refused" }],
     further: [{ type: "never sent", to: "vote-lb-none LB:80" }],

@@ -127,13 +127,13 @@ const LOCAL: readonly Row[] = [
 const NONE: readonly Row[] = [
   {
     id: "4.4a",
-    behaviours: "NE-01 NE-06",
+    behaviours: "NE-01",
     says: "an outside client's connection to the node port of a Service without endpoints is refused",
     probes: [{ from: ["C"], to: "n1:30003", fails: "refused" }],
   },
   {
     id: "4.4b",
-    behaviours: "NE-01 NE-06",
+    behaviours: "NE-01",
     says: "the node's connection to the node port of a Service without endpoints is refused",
     probes: [{ from: ["n1"], to: "n1:30003", fails: "refused" }],
   },

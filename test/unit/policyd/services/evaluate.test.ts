@@ -18,7 +18,7 @@ function check(name: string, families: readonly ("IPv4" | "IPv6")[] = ["IPv4", "
 }
 
 describe("policyd/services/evaluate: frontends", () => {
-  it("SVC-02 SVC-03 SVC-04 SVC-05 SVC-06 SVC-07 SVC-08 SVC-23: a port finds its numbers in the slices by name and protocol", () => {
+  it("SVC-02 SVC-04 SVC-05 SVC-07 SVC-08 SVC-23: a port finds its numbers in the slices by name and protocol", () => {
     check("ports");
   });
 
@@ -45,7 +45,7 @@ describe("policyd/services/evaluate: frontends", () => {
     check("own_addresses_first");
   });
 
-  it("LB-01 LB-03 ETP-01 LB-08 LB-09 LB-10 LB-12 LB-13: a balancer's own addresses with ipMode VIP are served", () => {
+  it("LB-01 LB-03 ETP-01 LB-12 LB-13: a balancer's own addresses with ipMode VIP are served", () => {
     check("load_balancer");
   });
 
@@ -77,14 +77,14 @@ describe("policyd/services/evaluate: endpoints", () => {
   it("NOSEL-01 SVC-01 NOSEL-04 EPS-05 EPS-06 NOSEL-06 EPS-03 EPS-07: slices that users write themselves count", () =>
     check("manual"));
 
-  it("EPS-10 EPS-06 EPS-08 SVC-03: slices are merged, and an endpoint in several of them counts once", () => {
+  it("EPS-10 EPS-06 EPS-08 SVC-02: slices are merged, and an endpoint in several of them counts once", () => {
     check("duplicates");
   });
 
   it("SVC-24: an endpoint that is a cluster IP is refused after its translation", () =>
     check("cluster_ip_as_endpoint"));
 
-  it("NE-01 NE-04: without any endpoint every frontend refuses, whatever the traffic policies", () => {
+  it("NE-01: without any endpoint every frontend refuses, whatever the traffic policies", () => {
     check("no_endpoints");
   });
 
