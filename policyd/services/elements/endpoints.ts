@@ -162,7 +162,7 @@ function isReadyOne({ state }: PortEndpoint): boolean {
 
 /**
  * Narrows ready endpoints by hints. Hints for nodes count if every ready endpoint has some and one names this node,
- * otherwise those for zones on the same terms; otherwise all endpoints are used (TD-01, HINT-02 to HINT-04).
+ * otherwise those for zones on the same terms; otherwise all endpoints are used (TD-01, HINT-02, HINT-03).
  */
 function narrowed(ready: readonly PortEndpoint[], { nodeName, zone }: CompileContext): readonly PortEndpoint[] {
   return hinted(ready, nodeHintsOf, nodeName) ?? hinted(ready, zoneHintsOf, zone) ?? ready;

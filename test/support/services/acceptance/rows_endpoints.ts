@@ -108,7 +108,7 @@ const TERMINATING: readonly Row[] = [
 const HINTS: readonly Row[] = [
   {
     id: "6.3a",
-    behaviours: "HINT-02 HINT-06",
+    behaviours: "HINT-02",
     says: "an endpoint with zone hints serves the nodes of those zones, wherever it is itself",
     probes: [
       { from: ["P1"], to: "our-zones:6379", times: 4, reaches: { "np-1": "sender" } },
@@ -124,7 +124,7 @@ const HINTS: readonly Row[] = [
   },
   {
     id: "6.3c",
-    behaviours: "HINT-04",
+    behaviours: "HINT-03",
     says: "all endpoints serve a node whose zone is in no hint",
     probes: [
       { from: ["P1"], to: "our-zones-elsewhere:6379", times: 24, reaches: BOTH_SEE_SENDER },

@@ -98,10 +98,9 @@ describe("policyd/services/evaluate: endpoints", () => {
 
   it("TERM-01: policy Local falls back to the node's own terminating endpoints", () => check("terminating"));
 
-  it("HINT-02 HINT-03 HINT-04 HINT-05 HINT-06: zone hints are used only under their conditions", () =>
-    check("zone_hints"));
+  it("HINT-02 HINT-03 HINT-05: zone hints are used only under their conditions", () => check("zone_hints"));
 
-  it("HINT-04: a node without a zone uses all endpoints", () => check("no_zone"));
+  it("HINT-03: a node without a zone uses all endpoints", () => check("no_zone"));
 
   it("TD-01: node hints come before zone hints", () => check("node_hints"));
 
