@@ -52,6 +52,8 @@ interface ReadWorkload extends Pick<Pod, "namespace" | "name"> {
 
 const TEMPLATE = ["spec", "template"];
 const REPLICAS = ["spec", "replicas"];
+/** The kinds of which another workload makes one for each of its revisions. */
+const REVISIONS: readonly string[] = ["ReplicaSet", "ReplicationController"];
 const MOST_REPLICAS = 2 ** 31 - 1;
 /** The most pods of a StatefulSet or an Indexed Job, each with labels of its own, that stand for it. */
 const MOST_PODS = 20;
@@ -185,7 +187,7 @@ export function workloadOf(value: unknown): Workload | undefined {
   );
   if (typeof read === "string") return { name: kind, pods: [], problem: `${kind}: ${read}` };
   const { namespace, name, ordinals, replicas } = read;
-  if (isIdle(value)) return { name: `${kind} ${namespace}/${name}`, pods: [], problem: undefined };
+  if (isOver(value)) return { name: `${kind} ${namespace}/${name}`, pods: [], problem: undefined };
   const isNamed = kind === "StatefulSet";
   const podOf = (path: FieldPath, ordinal: number): StandInPod => {
     const template = at(value, ...path);
@@ -209,12 +211,17 @@ export function workloadOf(value: unknown): Workload | undefined {
   return { name: `${kind} ${namespace}/${name}`, pods, replicas: isNamed ? replicas : undefined, problem: undefined };
 }
 
-/** Returns whether a workload that another one controls is over: an older ReplicaSet of a Deployment, a Job that has ended. */
-function isIdle(value: unknown): boolean {
+/**
+ * Returns whether a workload that another one controls is over: an older ReplicaSet of a Deployment, a Job that has
+ * ended. Others that some controller has scaled to zero, as Knative does with Deployments, get pods again.
+ */
+function isOver(value: unknown): boolean {
+  const kind = textAt(value, "kind") ?? "";
   const isOwned = listAt(value, "metadata", "ownerReferences").some((one) => at(one, "controller") === true);
   const isEnd = (one: unknown): boolean => ["Complete", "Failed"].includes(textAt(one, "type") ?? "");
-  const isOver = listAt(value, "status", "conditions").some((one) => isEnd(one) && at(one, "status") === "True");
-  return isOwned && (at(value, ...REPLICAS) === 0 || (isOver && textAt(value, "kind") === "Job"));
+  if (kind === "Job")
+    return isOwned && listAt(value, "status", "conditions").some((one) => isEnd(one) && at(one, "status") === "True");
+  return isOwned && REVISIONS.includes(kind) && at(value, ...REPLICAS) === 0;
 }
 
 /** Returns the templates, of an Indexed Job with a pod for each of its indexes, which have labels of their own. */

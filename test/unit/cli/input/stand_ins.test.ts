@@ -117,6 +117,7 @@ describe("stand-in pods of templates", () => {
       [owned("ReplicaSet", "Deployment", "replicas: 0, "), 0],
       [owned("ReplicaSet", "Deployment", "replicas: 1, "), 1],
       [workload("ReplicaSet", "w", "replicas: 0, "), 2],
+      [owned("Deployment", "Revision", "replicas: 0, "), 2],
       [owned("Job", "CronJob", "", ended), 0],
       [owned("Job", "CronJob", "", ended.replace("True", "False")), 1],
       [owned("Job", "CronJob", "", ended).replace("controller: true", "controller: false"), 1],
