@@ -153,8 +153,8 @@ function readRoute(object: Reader, kind: Route["kind"]): WayObject {
     const parent = new Reader(value, field);
     const group = parent.optionalString("group") ?? GATEWAYS;
     const ofParent = parent.optionalString("kind") ?? "Gateway";
-    // A Service as parent, or Istio's ServiceEntry, is about traffic within the cluster.
-    if (group === "" || ofParent === "ServiceEntry") return undefined;
+    // A Service as parent, Istio's ServiceEntry or a kind of Linkerd is about what pods of the cluster send or get.
+    if (group === "" || group === "policy.linkerd.io" || ofParent === "ServiceEntry") return undefined;
     return {
       kind: group === GATEWAYS || ofParent !== "Gateway" ? ofParent : `${ofParent} of ${group}`,
       namespace: parent.optionalString("namespace") ?? namespace,

@@ -209,6 +209,7 @@ describe("ways in: changes", () => {
       [route("kind: Gateway", `${pool}, weight: 0`)],
       [route("kind: Service, group: ''", pool)],
       [route("kind: ServiceEntry, group: networking.istio.io", "")],
+      [route("kind: EgressNetwork, group: policy.linkerd.io", "group: policy.linkerd.io, kind: EgressNetwork")],
       [
         ingress("web", "ingressClassName: nginx, defaultBackend: { resource: { kind: Bucket, name: b } }"),
         null,
