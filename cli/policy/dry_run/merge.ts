@@ -4,7 +4,15 @@ import { at, listAt, membersAt, textAt } from "../../input/raw.ts";
 /** Where `kubectl apply` keeps what it was given before. */
 const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 /** Fields that the API server sets and keeps where nobody gives them. */
-const SERVER_SET = ["policyTypes", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "ingressClassName"];
+const SERVER_SET = [
+  "policyTypes",
+  "clusterIP",
+  "clusterIPs",
+  "healthCheckNodePort",
+  "ipFamilies",
+  "ipFamilyPolicy",
+  "ingressClassName",
+];
 
 /**
  * Returns an object as `kubectl apply` leaves it: what the given one says, and what the live one has beyond the one that

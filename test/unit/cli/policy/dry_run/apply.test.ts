@@ -26,6 +26,7 @@ describe("cli/policy/dry_run: merged objects", () => {
   ];
   const serve = "selector: { app: web }, ports: [{ port: 80, targetPort: 8080 }]";
   const [clusterIp, nodePort] = ["clusterIP: 10.96.0.9, clusterIPs: [10.96.0.9]", "type: NodePort, "];
+  const balanced = "type: LoadBalancer, externalTrafficPolicy: Local, ";
   const served = serve.replace("8080", "8080, protocol: TCP, nodePort: 30080");
   for (const [what, there, change, expected] of [
     [
@@ -73,6 +74,12 @@ describe("cli/policy/dry_run: merged objects", () => {
     ["labels that others gave a Namespace stay", team, namespace(""), "unchanged"],
     ["labels that were applied go with them", byApply, namespace(""), "changed"],
     ["labels that only a file has go with it", namespace(", labels: { team: a }"), namespace(""), "changed"],
+    [
+      "a Service retains the port by which a load balancer checks nodes",
+      live("Service", "", `{ ${balanced}${clusterIp}, healthCheckNodePort: 30090, ${served} }`),
+      object("Service", "a", ` }\nspec: { ${balanced}${serve} }`),
+      "unchanged",
+    ],
     [
       "a Service retains its addresses and node ports",
       live("Service", "", `{ ${nodePort}${clusterIp}, ${served} }`),
