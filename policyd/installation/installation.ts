@@ -284,7 +284,7 @@ function mtuProblem(bytes: number | undefined, ranges: readonly Cidr[], nodeName
     );
   if (bytes >= LEAST_IPV6_MTU || ranges.every((range) => cidrFamily(range) === 4)) return undefined;
   return (
-    `MTU of pods is ${bytes}; expected ${LEAST_IPV6_MTU} at least, since they have IPv6: make that of the interface by ` +
-    `which packets leave to other nodes larger by ${LEAST_IPV6_MTU - bytes}, or set encapsulation: never if it is not set`
+    `MTU of pods is ${bytes}; expected ${LEAST_IPV6_MTU} at least, since they have IPv6: make the MTU of the interface by ` +
+    `which packets leave to other nodes larger by ${LEAST_IPV6_MTU - bytes}, or set encapsulation: never unless it is`
   );
 }
