@@ -8,8 +8,8 @@ import { newShared, type SetRoom, type SharedSet } from "./set_room.ts";
 const MOST_ELEMENTS = 1000;
 
 /**
- * The kernel's sets whose elements never change. A set that several profiles need is provided and claimed once. One for
- * whose elements there is no room has none until a further profile needs it (POL-93).
+ * The kernel's sets whose desired elements never change. A set that several profiles need is provided and claimed once.
+ * One for whose elements there is no room has none until a further profile needs it (POL-93).
  */
 export class FixedSets {
   readonly #rules: PolicyRules;
