@@ -116,7 +116,7 @@ interface DerivedSlices {
  * Returns the EndpointSlices that the cluster's controller would write for a Service whose files hold none: the pods
  * that its selector selects in its namespace. A running pod counts as ready, since only a cluster knows readiness. The
  * port is `targetPort`, by number or by its name in the pod's containers, so different ports make different slices
- * (EPS-10).
+ * (EPS-01).
  *
  * @param selected from {@link selectedPods}
  */

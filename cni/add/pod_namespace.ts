@@ -7,7 +7,7 @@ import type { PluginMachine } from "../host.ts";
  * Settings that an interface inherits from `default` when it is made.
  *
  * The pod follows no redirects and accepts no router advertisements. IPv6 addresses answer at once, without a second of
- * duplicate address detection, which hairpin would echo anyway (B18). IPv4 follows redirects unless both `all` and
+ * duplicate address detection, which hairpin would echo anyway (POD-23). IPv4 follows redirects unless both `all` and
  * the interface forbid it (IN_DEV_RX_REDIRECTS); for IPv6 only the interface counts.
  */
 const podSettings = [

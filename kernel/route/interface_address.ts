@@ -46,7 +46,7 @@ export interface InterfaceAddress {
 /**
  * Returns the request to add an address to an interface; EEXIST when the interface has it.
  *
- * IPv6 addresses skip duplicate address detection (IFA_F_NODAD), so that they answer at once (B18). IPv4 prefixes
+ * IPv6 addresses skip duplicate address detection (IFA_F_NODAD), so that they answer at once (POD-23). IPv4 prefixes
  * shorter than /31 get their broadcast address, as with `ip address add … brd +`.
  */
 export function newAddress(index: number, cidr: Cidr): Request {

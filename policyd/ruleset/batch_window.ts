@@ -78,7 +78,7 @@ export class BatchPace {
 
   /**
    * Returns for how many milliseconds a change that comes now waits for its batch: 0 when the window of the last batch
-   * is over (DP-02), and never longer than the window, even if the clock went back. A change whose companion is
+   * is over (SYNC-03), and never longer than the window, even if the clock went back. A change whose companion is
    * expected waits for at least the shortest window; with a fixed period it waits no longer than others.
    */
   wait(haste: Haste): number {

@@ -26,7 +26,7 @@ interface Question {
 /**
  * Sends packets from all pods and nodes to every pod, in both families and every protocol: first those that are to be
  * answered, since the others only wait. A pod has to be seen with its only address, and a node with that of its link
- * towards the pod (POD-03, POD-04).
+ * towards the pod (POD-03, POD-04, POD-05).
  *
  * @param title of the charts, one for each family
  * @param onProgress is called with the number of flows that have ended

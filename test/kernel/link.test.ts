@@ -127,7 +127,7 @@ describe("kernel/route: links and their addresses", () => {
     return (all as readonly Printed[]).find((entry) => entry["local"] === local) ?? assert.fail(`no ${local} on eth0`);
   }
 
-  it("an IPv6 address answers at once and is never tentative, although the link runs DAD (B18)", () => {
+  it("an IPv6 address answers at once and is never tentative, although the link runs DAD (B18, POD-23)", () => {
     assert.equal(pod.readSysctl("net/ipv6/conf/eth0/accept_dad"), "1");
     pod.route.request(newAddress(eth0, parseCidr("fd00:244:1::7/64")));
     const found = addresses({ family: 6, index: eth0 }).find(

@@ -38,7 +38,7 @@ describe("kernel/route route", () => {
     const gateway = parseAddress(gateways[family]);
     const via = { family, gateway, onLink: true, destination: undefined };
 
-    it(`an on-link IPv${family} default route is added and marked as ours (B3)`, () => {
+    it(`an on-link IPv${family} default route is added and marked as ours (POD-14)`, () => {
       pod.route.request(newRoute({ ...via, outputInterface: eth0 }));
       const [found] = iproute(pod, "ip", `-${family} route show default`);
       assert.deepEqual(pick(found ?? {}, "gateway", "dev", "protocol", "flags"), {

@@ -125,7 +125,7 @@ export type Failure =
   | { readonly type: "pod labels"; readonly requirement: LabelRequirement }
   /** Its namespace does not have the labels. */
   | { readonly type: "namespace labels"; readonly requirement: LabelRequirement }
-  /** It is in another namespace than the policy, to which a lone `podSelector` is limited (POL-10). */
+  /** It is in another namespace than the policy, to which a lone `podSelector` is limited (POL-21). */
   | { readonly type: "namespace"; readonly expected: string }
   /** Another pod, which the next failures are about, has the end's address as well (POL-95). */
   | { readonly type: "shared address"; readonly name: string }

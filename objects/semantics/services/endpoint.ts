@@ -27,7 +27,7 @@ export interface PortEndpoints {
 const ORDER: readonly Usability[] = ["ready", "terminating", "unusable"];
 
 /**
- * Returns the endpoints of a Service's port in one family, each once (EPS-10, EPS-08). If several entries have the same
+ * Returns the endpoints of a Service's port in one family, each once (EPS-01, EPS-08). If several entries have the same
  * address and port, the most usable one counts, then the one of the slice that sorts first. The endpoint is local if a
  * usable entry says so: the entries are one pod, and slices that users write need not name its node.
  */

@@ -155,7 +155,7 @@ export function routeOf(frontend: Frontend["type"], service: Service, sender: Se
 
 /**
  * Returns whether a packet leaves with an address of this node, so that the answer comes back here (SVC-13, SVC-14,
- * ETP-01, ETP-02, ETP-06). A packet of a local pod to itself always does (POD-12), one to another pod
+ * NODE-07, XIP-02, LB-04, ETP-02, ETP-06). A packet of a local pod to itself always does (POD-12), one to another pod
  * never. A packet from elsewhere to an endpoint on one of the node's own addresses never does, since it leaves by no
  * interface.
  */

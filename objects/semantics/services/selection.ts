@@ -57,7 +57,7 @@ function reasons(scope: Route["endpoints"], wanted: "ready" | "terminating", hin
 
 /**
  * Returns the hints that narrow a Service's endpoints: those for nodes if every ready endpoint has one and one names
- * this node, otherwise those for zones on the same terms, otherwise none (TD-01, HINT-03). Endpoints that are
+ * this node, otherwise those for zones on the same terms, otherwise none (TD-01, HINT-03, HINT-04). Endpoints that are
  * not ready do not count.
  */
 export function hintUse({ nodes, nodeName }: ServiceWorld, endpoints: readonly PortEndpoint[]): HintUse {

@@ -45,7 +45,7 @@ const masquerade = { kind: "masquerade", isFullyRandom: true } as const satisfie
  * The kernel could count a pod's connections to a destination (`ct count`) instead, but it then walks all of them for
  * each new one, and a set of all pairs of pod and destination would be one more table for a pod to fill.
  *
- * A pod that a Service sends to another pod needs no port of the node: it keeps its address (ETP-01).
+ * A pod that a Service sends to another pod needs no port of the node: it keeps its address (XIP-02).
  *
  * @param hiddenBit mark bit of packets that Services masquerade; undefined where another program serves Services
  */

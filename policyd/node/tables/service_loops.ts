@@ -27,7 +27,7 @@ const ORIGINAL = { 4: "ct original ip daddr", 6: "ct original ip6 daddr" } as co
  * which is a node's address, because the first node has masqueraded it. With policy Local the first node does not
  * masquerade, and the second one could not recognize the packet. So the first node drops it.
  *
- * A pod that keeps its address is sent to another pod, never to a frontend (ETP-01). Not all addresses of nodes are
+ * A pod that keeps its address is sent to another pod, never to a frontend (XIP-02). Not all addresses of nodes are
  * known, so every address that is not a pod's counts as a node's when the port is a node port's.
  *
  * Packets to cluster IPs pass, because only pods and the node itself use these. Packets to external IPs that are nodes'

@@ -79,7 +79,7 @@ function isSliceOf(slice: EndpointSlice, service: NameAndPorts): boolean {
 
 /**
  * Returns the endpoints of a port in a family: a slice's port matches the Service's by name and protocol, and provides
- * the number (SVC-02). If several entries have the same address and port (EPS-08), a ready one counts, then the
+ * the number (SVC-02, SVC-03). If several entries have the same address and port (EPS-08), a ready one counts, then the
  * one of the slice that sorts first; the endpoint is local if one of them says so.
  */
 export function portEndpoints(
@@ -162,7 +162,7 @@ function isReadyOne({ state }: PortEndpoint): boolean {
 
 /**
  * Narrows ready endpoints by hints. Hints for nodes count if every ready endpoint has some and one names this node,
- * otherwise those for zones on the same terms; otherwise all endpoints are used (TD-01, HINT-02, HINT-03).
+ * otherwise those for zones on the same terms; otherwise all endpoints are used (TD-01, HINT-02 to HINT-04).
  */
 function narrowed(ready: readonly PortEndpoint[], { nodeName, zone }: CompileContext): readonly PortEndpoint[] {
   return hinted(ready, nodeHintsOf, nodeName) ?? hinted(ready, zoneHintsOf, zone) ?? ready;

@@ -9,7 +9,7 @@ const ONLY_IPV6: readonly Family[] = [6];
 const NONE: readonly Family[] = [];
 
 /**
- * Returns the families of a Service's own addresses (DS-06); all else of the Service counts only in these.
+ * Returns the families of a Service's own addresses (DS-02, DS-06); all else of the Service counts only in these.
  *
  * None for one that is not proxied: headless (HL-01), ExternalName (EN-01), another proxy's, or without an address yet.
  */
@@ -34,7 +34,7 @@ export interface RefusedFrontend {
 /**
  * Returns a port's frontends in one family, each address once; its own address first, then the load balancer's.
  *
- * Node ports and the load balancer's addresses count as reported, whatever the type (NODE-10, LB-01), except
+ * Node ports and the load balancer's addresses count as reported, whatever the type (NODE-10, LB-01, LB-09), except
  * those that are refused (CLAIM-01, CLAIM-02).
  */
 export function frontendsOf(

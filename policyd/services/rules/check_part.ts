@@ -39,8 +39,8 @@ export const ServiceDropReason = {
  * - At -90 they drop packets that conntrack calls invalid and that concern a Service or come from a local pod. NAT
  *   leaves such packets as they are, so they or their answers would leave with the wrong address.
  * - After NAT, at filter-10 and so before policies, they handle packets that found no endpoint. Pods and the node,
- *   which may use endpoints elsewhere despite policy Local, are already translated by then (NE-01). A frontend without
- *   any endpoint is refused; one without an endpoint only on this node drops (ETP-03, NE-01).
+ *   which may use endpoints elsewhere despite policy Local, are already translated by then (NE-06). A frontend without
+ *   any endpoint is refused; one without an endpoint only on this node drops (ETP-03, NE-04).
  */
 export function checks(rules: ServiceRules): TablePart {
   return {

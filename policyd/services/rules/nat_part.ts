@@ -35,7 +35,7 @@ export const SERVICES_MASQUERADE = "services_masquerade";
  *   clients and get any endpoint, the node with its own address as the source (ETP-04, ETP-06). All other clients get
  *   endpoints of this node and keep their address (ETP-02).
  * - A pod of this node that an external frontend sends to another pod keeps its address all the same, or policies of the
- *   other node would take it for its node (ETP-01; `portShares` removes the mark once the endpoint is known). So that no
+ *   other node would take it for its node (XIP-02; `portShares` removes the mark once the endpoint is known). So that no
  *   other node hides it either, this node also translates its pods' packets to node ports of other nodes (NODE-12).
  * - A pod of this node that is sent to itself leaves with the bridge's address, or it would answer itself (POD-12).
  */

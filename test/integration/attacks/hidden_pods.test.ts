@@ -119,7 +119,7 @@ for (const masquerade of [true, false]) {
       return all.flatMap(({ title }, index) => (results[index]?.seenBy === undefined ? [] : [title]));
     }
 
-    it("ETP-01 NODE-12: a pod that an Admin rule denies reaches a victim by no frontend, on its node or another one", async () => {
+    it("XIP-02 NODE-07 NODE-12 LB-04: a pod that an Admin rule denies reaches a victim by no frontend, on its node or another one", async () => {
       const objects = [...namedPods(lab, PODS), ...services()];
       const [denied, other] = ["denied", "other"].map((name) => ways(name).filter((way) => !isDropped(way)));
       assert.ok(denied !== undefined && other !== undefined);

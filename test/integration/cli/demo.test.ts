@@ -36,7 +36,7 @@ describe("the demo", function () {
     requireKernel(this);
   });
 
-  it("POD-01 POD-03 POD-04 POD-06 DP-09 GUARD-01 GUARD-06: all pods and Services are reached with sources unchanged, and nothing is left", () => {
+  it("POD-01 POD-03 POD-04 POD-05 POD-06 DP-09 GUARD-01 GUARD-06: all pods and Services are reached with sources unchanged, and nothing is left", () => {
     const { exitCode, result } = runDemo();
     assert.deepEqual(
       result.checks.filter(({ isGood }) => !isGood),

@@ -116,23 +116,23 @@ for (const { keeper, bridgeNetfilter } of modes) {
       ({ to }: Flow): Address | undefined =>
         addresses.find((address) => familyOf(address) === familyOf(to.address));
 
-    it("R1 R8: a client outside reaches a host port in both families, and the pod sees the client's own address", async () => {
+    it("POD-07 R1 R8: a client outside reaches a host port in both families, and the pod sees the client's own address", async () => {
       const { node1, router } = nodes;
       await assertSeen(flows(router, [...node1.addresses]), web.pod, ofFamily(node1.routerAddresses));
       await assertSeen(flows(far.pod, [...node1.addresses]), web.pod, ofFamily(far.addresses));
     });
 
-    it("R1: a pod of the same node reaches a host port at any address of the node, and is seen with its own address", async () => {
+    it("POD-07 R1: a pod of the same node reaches a host port at any address of the node, and is seen with its own address", async () => {
       const { node1 } = nodes;
       await assertSeen(flows(other.pod, [...node1.addresses, ...node1.gateways]), web.pod, ofFamily(other.addresses));
     });
 
-    it("R1: the pod reaches itself by its host port, and sees the gateway's address", async () => {
+    it("POD-07 R1: the pod reaches itself by its host port, and sees the gateway's address", async () => {
       const { node1 } = nodes;
       await assertSeen(flows(web.pod, [...node1.addresses]), web.pod, ofFamily(node1.gateways));
     });
 
-    it("R1: the node reaches a host port at its own address", async () => {
+    it("POD-07 R1: the node reaches a host port at its own address", async () => {
       const { node1 } = nodes;
       await assertSeen(flows(node1.node, [...node1.addresses]), web.pod, ofFamily(node1.addresses));
     });

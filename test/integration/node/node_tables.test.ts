@@ -299,7 +299,7 @@ describe("the node's tables of a plugin without policyd", function () {
     });
   });
 
-  it("POD-19 B11: packets of pods leave with the node's address, but not to pods of the configuration's ranges", async () => {
+  it("POD-19 B11 DS-03: packets of pods leave with the node's address, but not to pods of the configuration's ranges", async () => {
     await assertMasquerade(lab, nodes, {});
     assert.deepEqual(owners(), []);
   });

@@ -123,7 +123,7 @@ describe("a DNS server at a cluster IP", function () {
     }
   });
 
-  it("HL-02 DNS-03: Node's resolver finds a Service's ports, a headless Service's pods and the names of addresses", () => {
+  it("DNS-02 DNS-03: Node's resolver finds a Service's ports, a headless Service's pods and the names of addresses", () => {
     const questions = [
       { type: "SRV", name: "_http._tcp.web.shop.svc.cluster.local" },
       { type: "SRV", name: "_http._tcp.db.shop.svc.cluster.local" },

@@ -218,7 +218,7 @@ describe("applications on the pod network", function () {
     }
   });
 
-  it("EPS-11: Endpoints of two subsets are served through the slices mirrored from them; without these, clients are refused", async () => {
+  it("EPS-11 NOSEL-07: Endpoints of two subsets are served through the slices mirrored from them; without these, clients are refused", async () => {
     const { client } = pods;
     const ports = [{ name: "", protocol: "TCP", port: 80, targetPort: 9376 }] as const;
     const [service] = serviceObjects("default/legacy", textsOf(LEGACY_IPS), ports, []);

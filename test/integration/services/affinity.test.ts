@@ -132,7 +132,7 @@ describe("session affinity of many clients", function () {
     }
   });
 
-  it("SA-02: clients that come within timeoutSeconds of their last connection stay, and later ones choose again", async () => {
+  it("SA-02 SA-03: clients that come within timeoutSeconds of their last connection stay, and later ones choose again", async () => {
     on.here.apply(lasting(3));
     let known = await places(ofAll(CLUSTER_IPS));
     // The rounds take longer together than the timeout, which begins again with each connection.

@@ -68,7 +68,7 @@ describe("Services that change while they are in use", function () {
     for (const count of counts) assert.ok(count > 45 && count < 160, counts.join(" "));
   });
 
-  it("LB-01: the balancer's addresses come with the Service's status, change with it and go with it", async () => {
+  it("LB-02: the balancer's addresses come with the Service's status, change with it and go with it", async () => {
     const [first, second] = [on.flows(on.nodes.router, BALANCER), on.flows(on.nodes.router, EXTERNAL)];
     const apply = (addresses: Pair | undefined): void => {
       const ingress = addresses === undefined ? [] : textsOf(addresses).map((ip) => ({ ip }));
@@ -111,7 +111,7 @@ describe("Services that change while they are in use", function () {
     await on.fail(fromClient());
   });
 
-  it("EN-01: a Service ends when it becomes an ExternalName or headless, and begins again when it changes back", async () => {
+  it("EN-03: a Service ends when it becomes an ExternalName or headless, and begins again when it changes back", async () => {
     const proxied = serviceManifest("web", texts, on.at(on.near), {}, NODE_PORT);
     const named = serviceManifest("web", texts, on.at(on.near), { type: "ExternalName", externalName: "example.org" });
     const headless = serviceManifest("web", ["None"], on.at(on.near));
@@ -165,7 +165,7 @@ describe("Services that change while they are in use", function () {
     await on.refused([...fromClient(), ...fromClient(PICKED)]);
   });
 
-  it("HINT-02 HINT-03: hints follow the node's own zone, and count for nothing while it has none", async () => {
+  it("HINT-06 HINT-04: hints follow the node's own zone, and count for nothing while it has none", async () => {
     const hinted = (pod: ServicedPod, zone: string) =>
       on.at(pod).map((one) => ({ ...one, hints: { forZones: [{ name: zone }] } }));
     const service = serviceManifest("web", texts, [...hinted(on.near, "b"), ...hinted(on.far, "a")]);
@@ -195,7 +195,7 @@ describe("Services that change while they are in use", function () {
     }
   });
 
-  it("DS-06 DS-11 NODE-10 XIP-07: a Service of only IPv6 has all that one of IPv4 has, and nothing at an external IP of IPv4", async () => {
+  it("DS-02 DS-11 NODE-09 XIP-07: a Service of only IPv6 has all that one of IPv4 has, and nothing at an external IP of IPv4", async () => {
     const only = [formatAddress(CLUSTER_IPS[6])];
     const v6 = (flows: ReturnType<typeof fromClient>) => flows.filter(({ to }) => typeof to.address !== "number");
     const toCluster = [on.client.namespace, on.nodes.node1.node, on.nodes.router].flatMap((from) =>

@@ -114,7 +114,7 @@ describe("Services under settings of the daemon and of the node", function () {
         on.flows(on.nodes.node1.node, to).map((flow) => ({ ...flow, source: bridge[familyOf(flow.to.address)] })),
       );
       await on.reach(flows[0] ?? [], [pod], bridge);
-      // By all other ways the node is masqueraded as every client is (ETP-01).
+      // By all other ways the node is masqueraded as every client is (XIP-02).
       await on.reach(flows[1] ?? [], [pod], pod === on.near ? bridge : on.addressesOf("node1"));
     }
   });

@@ -95,7 +95,7 @@ for (const way of DIFFERENT_WAYS) {
       for (const device of ["all", "cni0"]) wired.node.writeSysctl(`net/ipv4/conf/${device}/send_redirects`, "0");
     });
 
-    it("POD-03 POD-04 GUARD-01: pods, their node and the outside reach each other", reachEveryWay);
+    it("POD-10 POD-04 GUARD-01: pods, their node and the outside reach each other", reachEveryWay);
 
     it("GUARD-01: pods, their node and the outside also reach each other by ARP and neighbour discovery", async () => {
       const { attacker, victim, third, wired } = on;

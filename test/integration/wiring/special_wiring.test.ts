@@ -233,7 +233,7 @@ describe("how ADD wires unusual pods", function () {
     assert.notEqual(macs[0], macs[1]);
   });
 
-  it("B3: with isDefaultGateway false a pod has the configured routes, that to its gateway and no default route", () => {
+  it("POD-14: with isDefaultGateway false a pod has the configured routes, that to its gateway and no default route", () => {
     const pod = lab.pod("a");
     const { ipam } = ipamWith("10.244.1.0/24", "fd00:244:1::/64");
     const routes = [{ dst: "10.244.0.0/16" }];
@@ -248,7 +248,7 @@ describe("how ADD wires unusual pods", function () {
     );
   });
 
-  it("B3: a route has the MTU, segment size, priority and table of its configuration, and the result says so", () => {
+  it("POD-14: a route has the MTU, segment size, priority and table of its configuration, and the result says so", () => {
     const pod = lab.pod("a");
     const { ipam } = ipamWith("10.244.1.0/24");
     const options = { mtu: 1300, advmss: 1200, priority: 77, table: 1000 };

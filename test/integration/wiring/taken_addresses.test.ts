@@ -59,7 +59,7 @@ describe("an ADD and the addresses of others", function () {
     }
   });
 
-  it("B3: a program in the pod, and the plugin sbr, may add routes by the pod's gateways", () => {
+  it("POD-14: a program in the pod, and the plugin sbr, may add routes by the pod's gateways", () => {
     const pod = lab.pod("a");
     podResult(add(wired, pod));
     pod.exec("ip", ["route", "add", "203.0.113.5", "via", "10.244.1.1"]);

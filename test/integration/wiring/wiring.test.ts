@@ -65,7 +65,7 @@ describe("how ADD wires a pod", function () {
     );
   });
 
-  it("B3 POD-09: IPv4, IPv6, both, and both with a second IPv6 set give three interfaces, single addresses and default routes", () => {
+  it("B3 POD-09 POD-14: IPv4, IPv6, both, and both with a second IPv6 set give three interfaces, single addresses and default routes (DS-01)", () => {
     const v4 = [[{ subnet: "10.244.1.0/24" }]];
     const v6 = [[{ subnet: "fd00:244:1::/64" }]];
     const secondV6 = [[{ subnet: "fd00:244:101::/64" }]];
@@ -168,7 +168,7 @@ describe("how ADD wires a pod", function () {
     }
   });
 
-  it("B18: no address is tentative when ADD returns, in the pod and on the bridge, with hairpin on", () => {
+  it("B18 POD-23: no address is tentative when ADD returns, in the pod and on the bridge, with hairpin on", () => {
     const { pod } = attach("a");
     for (const namespace of [pod, wired.node]) {
       const addresses = namespace.route.dump(dumpAddresses()).map(parseInterfaceAddress);

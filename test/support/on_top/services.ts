@@ -51,7 +51,7 @@ export interface Zone {
 const DOMAIN = "svc.cluster.local";
 
 /**
- * Returns the answers of a cluster's DNS server for Services: addresses, and SRV of named ports (DNS-01, HL-02,
+ * Returns the answers of a cluster's DNS server for Services: addresses, and SRV of named ports (DNS-01, DNS-02,
  * DNS-03, DNS-05).
  */
 export function zoneOf(services: readonly ClusterService[]): Zone {

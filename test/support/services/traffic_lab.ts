@@ -215,7 +215,7 @@ export class TrafficLab implements Disposable {
 
   /**
    * Probes flows, every one of which has to be refused. The sockets of SCTP probes are raw and receive no refusal; a
-   * datagram of the node itself is refused by sendto(2), a connection of it at the second SYN, a second later (NE-01).
+   * datagram of the node itself is refused by sendto(2), a connection of it at the second SYN, a second later (NE-07).
    */
   async refused(flows: readonly Flow[]): Promise<void> {
     await this.fail(flows.filter(({ protocol }) => protocol === "sctp"));

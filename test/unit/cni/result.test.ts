@@ -57,7 +57,7 @@ describe("cni/result", () => {
       });
     });
 
-    it(`refuses a result that ${version} cannot express, with code 2 (P11)`, () => {
+    it(`refuses a result that ${version} cannot express, with code 2 (P11, B4)`, () => {
       const twice = { ...dualStack, ips: [...dualStack.ips, { address: parseCidr("fd00:244:2::2/128") }] };
       assertRefusal(() => resultObject(twice, version), {
         code: 2,
@@ -118,7 +118,7 @@ describe("cni/result", () => {
     );
   });
 
-  it("makes the default route of a gateway's family (B3)", () => {
+  it("makes the default route of a gateway's family (POD-14)", () => {
     for (const [gateway, everything] of [
       ["10.244.1.1", "0.0.0.0/0"],
       ["fd00::1", "::/0"],

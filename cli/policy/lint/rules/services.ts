@@ -25,7 +25,7 @@ export const externalIps: LintRule = {
 export const nodesReachable: LintRule = {
   id: "nodes-reachable",
   severity: "warning",
-  summary: "loadBalancerSourceRanges do not hold for NodePorts and externalIPs.",
+  summary: "loadBalancerSourceRanges do not hold for NodePorts and externalIPs (LB-21).",
   reason: "Clients that the load balancer refuses reach the same pods by the nodes' ports.",
   check: ({ services, settings }) =>
     services.flatMap(({ manifest, service }) => {
@@ -54,7 +54,7 @@ function hasNodePorts({ type, ports }: Service, source: unknown): boolean {
 export const topologyKeys: LintRule = {
   id: "topology-keys",
   severity: "warning",
-  summary: "topologyKeys is gone from the API and ignored.",
+  summary: "topologyKeys is gone from the API and ignored (TK-01).",
   reason: "Its successor is trafficDistribution.",
   check: ({ services }) =>
     services.flatMap(({ manifest }) => {

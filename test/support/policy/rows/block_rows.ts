@@ -11,7 +11,7 @@ const ofFamily = (family: number, questions: readonly Question[]): readonly Ques
 export const BLOCK_ROWS: readonly Row[] = [
   {
     title:
-      "POL-25: an ipBlock matches pods, nodes and hosts except its exceptions, which take nothing from other entries",
+      "POL-25 POL-26: an ipBlock matches pods, nodes and hosts except its exceptions, which take nothing from other entries",
     steps: (lab) => {
       const [v4, v6] = prefixesOf(lab, "z/a");
       const but = [

@@ -24,7 +24,7 @@ const LARGE = egressOfA(
 export const PORT_ROWS: readonly Row[] = [
   {
     title:
-      "POL-30: a port belongs to its protocol, which is TCP where none is given; without a port all of them are allowed",
+      "POL-30 POL-32: a port belongs to its protocol, which is TCP where none is given; without a port all of them are allowed",
     steps: [
       {
         policies: [ingressOfA({ ports: [{ port: 80 }] })],

@@ -28,7 +28,7 @@ export const SELECTION_ROWS: readonly Row[] = [
     ],
   },
   {
-    title: "POL-02: a pod is isolated in the directions of policyTypes, and in no other",
+    title: "POL-02 POL-12 POL-14: a pod is isolated in the directions of policyTypes, and in no other",
     steps: [
       { policies: [ingressOfA()], ...pairs((_, to) => toA(to), ...ALL_TRAFFIC) },
       { policies: [egressOfA()], ...pairs((from) => fromA(from), ...ALL_TRAFFIC) },
@@ -59,7 +59,8 @@ export const SELECTION_ROWS: readonly Row[] = [
     ],
   },
   {
-    title: "POL-10: a podSelector selects only pods of the policy's own namespace; an empty one selects all of them",
+    title:
+      "POL-03 POL-10: a podSelector selects only pods of the policy's own namespace; an empty one selects all of them",
     steps: [
       { policies: [ingressOfA()], ...pairs((_, to) => to === "x/a") },
       { policies: [networkPolicy("x", {})], ...pairs((_, to) => isIn("x", to)) },
@@ -143,7 +144,7 @@ export const SELECTION_ROWS: readonly Row[] = [
   },
   {
     title:
-      "POL-04 POL-20: policies of a pod add up, and a rule {} allows everything in its direction, whatever others allow; without them all is allowed again",
+      "POL-04 POL-13: policies of a pod add up, and a rule {} allows everything in its direction, whatever others allow; without them all is allowed again",
     steps: [
       ...([ingressOfA, egressOfA] as const).flatMap((policyOfA) => {
         const some = policyOfA(policyOfA === ingressOfA ? FROM_B : TO_B);
@@ -163,7 +164,7 @@ export const SELECTION_ROWS: readonly Row[] = [
   },
   {
     title:
-      "POL-10 POL-23: a peer's podSelector is for the policy's namespace; of two selectors in one entry both must fit, of two entries one",
+      "POL-21 POL-23: a peer's podSelector is for the policy's namespace; of two selectors in one entry both must fit, of two entries one",
     steps: [
       { policies: [ingressOfA(FROM_B)], ...pairs((from, to) => toA(to) && from !== "x/b") },
       {

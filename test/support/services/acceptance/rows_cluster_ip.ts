@@ -146,31 +146,31 @@ const AFFINITY: readonly Row[] = [
 const EXTERNAL_IP: readonly Row[] = [
   {
     id: "3.4a",
-    behaviours: "XIP-01 ETP-01",
+    behaviours: "XIP-01 XIP-02",
     says: "an external IP that is n1's address leads a client outside to the endpoints by way of n1",
     probes: [{ from: ["C"], to: "n1:6379", times: 24, reaches: EXTERNAL_N1_BRIDGE }],
   },
   {
     id: "3.4b",
-    behaviours: "ETP-01 XIP-03",
+    behaviours: "XIP-02 XIP-03",
     says: "an external IP that is the node's own address leads the node to the endpoints",
     probes: [{ from: ["n1"], to: "n1:6379", times: 24, reaches: EXTERNAL_N1_BRIDGE }],
   },
   {
     id: "3.4c",
-    behaviours: "ETP-01 XIP-03",
+    behaviours: "XIP-02 XIP-03",
     says: "an external IP that is the node's own address leads a pod of the node to the endpoints",
     probes: [{ from: ["P1"], to: "n1:6379", times: 24, reaches: EXTERNAL_SENDER }],
   },
   {
     id: "3.4d",
-    behaviours: "ETP-01 XIP-03 NODE-11",
+    behaviours: "XIP-02 XIP-03 NODE-11",
     says: "n2 serves a client outside at an external IP that is n1's address",
     probes: [{ from: ["C by n2"], to: "n1:6379", times: 24, reaches: EXTERNAL_N2 }],
   },
   {
     id: "3.4e",
-    behaviours: "ETP-01 XIP-03",
+    behaviours: "XIP-02 XIP-03",
     says: "n2 sends itself and its pods to the endpoints of an external IP that is n1's address",
     probes: [
       { from: ["P2"], to: "n1:6379", times: 24, reaches: EXTERNAL_SENDER },
@@ -202,19 +202,19 @@ const EXTERNAL_IP: readonly Row[] = [
 const NO_ENDPOINTS: readonly Row[] = [
   {
     id: "3.5a",
-    behaviours: "NE-01",
+    behaviours: "NE-01 NE-06 NE-07",
     says: "the node's connection to a Service without endpoints is refused",
     probes: [{ from: ["n1"], to: "redis-none:6379", fails: "refused" }],
   },
   {
     id: "3.5b",
-    behaviours: "NE-01",
+    behaviours: "NE-01 NE-06",
     says: "a pod's connection to a Service without endpoints is refused",
     probes: [{ from: ["P1"], to: "redis-none:6379", fails: "refused" }],
   },
   {
     id: "3.5c",
-    behaviours: "NE-01",
+    behaviours: "NE-01 NE-06",
     says: "an outside client's connection to a Service without endpoints is refused",
     probes: [{ from: ["C"], to: "redis-none:6379", fails: "refused" }],
   },

@@ -32,7 +32,7 @@ const INTERNAL: readonly Row[] = [
   },
   {
     id: "6.1c",
-    behaviours: "ITP-04 SVC-04",
+    behaviours: "ITP-03 ITP-04 NODE-06",
     says: "internalTrafficPolicy Local does not affect the node port",
     probes: [
       { from: ["P1"], to: "n1:30101", protocols: ALL, reaches: { "np-1": "sender" } },
@@ -41,7 +41,7 @@ const INTERNAL: readonly Row[] = [
   },
   {
     id: "6.1d",
-    behaviours: "ITP-01 ITP-04 ETP-02 ETP-08",
+    behaviours: "ITP-01 ITP-03 ETP-02 ETP-07",
     says: "both policies may be Local: each chooses for its own frontends",
     probes: [
       { from: ["P1"], to: "our-both-local:6379", times: 4, reaches: { "redis-1": "sender" } },
@@ -80,7 +80,7 @@ const TERMINATING: readonly Row[] = [
   },
   {
     id: "6.2d",
-    behaviours: "TERM-03 EPS-04",
+    behaviours: "TERM-03 SVC-10",
     says: "with policy Cluster a terminating endpoint is not used while one is ready anywhere",
     probes: [
       { from: ["P1"], to: "our-draining:6379", times: 8, reaches: { "np-1": "sender" } },
@@ -108,7 +108,7 @@ const TERMINATING: readonly Row[] = [
 const HINTS: readonly Row[] = [
   {
     id: "6.3a",
-    behaviours: "HINT-02",
+    behaviours: "HINT-02 HINT-06",
     says: "an endpoint with zone hints serves the nodes of those zones, wherever it is itself",
     probes: [
       { from: ["P1"], to: "our-zones:6379", times: 4, reaches: { "np-1": "sender" } },
@@ -124,7 +124,7 @@ const HINTS: readonly Row[] = [
   },
   {
     id: "6.3c",
-    behaviours: "HINT-03",
+    behaviours: "HINT-04",
     says: "all endpoints serve a node whose zone is in no hint",
     probes: [
       { from: ["P1"], to: "our-zones-elsewhere:6379", times: 24, reaches: BOTH_SEE_SENDER },
@@ -173,7 +173,7 @@ const HINTS: readonly Row[] = [
 const EXTERNAL_LOCAL: readonly Row[] = [
   {
     id: "6.4a",
-    behaviours: "ETP-08 LB-15 ETP-02",
+    behaviours: "XIP-06 LB-15 LB-16 ETP-08",
     says: "with externalTrafficPolicy Local an external IP leads outside clients to the node's endpoint, and pods to all",
     probes: [
       { from: ["C"], to: "our-external-local XIP:6379", protocols: ALL, times: 4, reaches: { "redis-1": "sender" } },
@@ -183,7 +183,7 @@ const EXTERNAL_LOCAL: readonly Row[] = [
   },
   {
     id: "6.4b",
-    behaviours: "ETP-08 ETP-03 ETP-06",
+    behaviours: "XIP-06 ETP-03 ETP-06",
     says: "with externalTrafficPolicy Local and endpoints only elsewhere an external IP is silent for clients outside",
     probes: [
       { from: ["C"], to: "our-external-far XIP:6379", protocols: ALL, fails: "no local endpoint", spares: ["np-1"] },
@@ -193,7 +193,7 @@ const EXTERNAL_LOCAL: readonly Row[] = [
   },
   {
     id: "6.4c",
-    behaviours: "ETP-08 NE-01",
+    behaviours: "XIP-06 NE-03 NE-04",
     says: "an external IP of a Service without endpoints refuses, though its externalTrafficPolicy is Local",
     probes: [{ from: ["C", "P1", "n1"], to: "our-external-none XIP:6379", protocols: ALL, fails: "refused" }],
     further: [{ type: "never sent", to: "our-external-none XIP:6379" }],
@@ -228,7 +228,7 @@ const BALANCERS: readonly Row[] = [
   },
   {
     id: "6.5d",
-    behaviours: "LB-15 ETP-02 ITP-04",
+    behaviours: "LB-15 LB-16 ITP-04",
     says: "with both policies Local the balancer's address leads clients outside to the node's endpoint, and pods to all",
     probes: [
       { from: ["C"], to: "our-lb-local LB:6379", times: 4, reaches: { "redis-1": "sender" } },

@@ -9,19 +9,19 @@ const ALL_SEE_SENDER = { ...BOTH_SEE_SENDER, far: "sender" } as const;
 const BALANCER: readonly Row[] = [
   {
     id: "5.3a",
-    behaviours: "LB-03 ETP-01 NODE-11",
+    behaviours: "LB-03 LB-04 NODE-11",
     says: "a packet to a load balancer's address delivered to n1 reaches the endpoint, which sees n1's address",
     probes: [{ from: ["C"], to: "vote-lb LB:80", reaches: { "vote-1": "n1" } }],
   },
   {
     id: "5.3b",
-    behaviours: "LB-03 ETP-01",
+    behaviours: "LB-03 LB-04",
     says: "a packet to a load balancer's address delivered to n2 reaches the endpoint, which sees the bridge's address",
     probes: [{ from: ["C by n2"], to: "vote-lb LB:80", reaches: { "vote-1": "n2 bridge" } }],
   },
   {
     id: "5.3c",
-    behaviours: "ETP-01",
+    behaviours: "LB-04",
     says: "packets of a pod and of the node to a load balancer's address never leave for the balancer",
     probes: [
       { from: ["P1"], to: "vote-lb LB:80", reaches: { "vote-1": "sender" } },
@@ -31,7 +31,7 @@ const BALANCER: readonly Row[] = [
   },
   {
     id: "5.3d",
-    behaviours: "NODE-01 ETP-01 SVC-21",
+    behaviours: "NODE-01 NODE-07 SVC-21",
     says: "the node port of a LoadBalancer Service leads to its endpoint",
     probes: [{ from: ["C"], to: "n1:31278", reaches: { "vote-1": "n1" } }],
   },
@@ -68,7 +68,7 @@ const BALANCER: readonly Row[] = [
   },
   {
     id: "5.3i",
-    behaviours: "ETP-01",
+    behaviours: "NODE-07 LB-04",
     says: "a load balancer that sends to the node port reaches the endpoint",
     probes: [{ from: ["D"], to: "n1:31278", reaches: { "vote-1": "n1" } }],
   },
@@ -85,7 +85,7 @@ const LOCAL: readonly Row[] = [
   },
   {
     id: "5.4b",
-    behaviours: "ETP-02",
+    behaviours: "ETP-02 LB-16",
     says: "with externalTrafficPolicy Local the balancer's address leads to n2's endpoint, which sees the client",
     probes: [{ from: ["C by n2"], to: "vote-lb-local LB:80", reaches: { "vote-1": "sender" } }],
   },
@@ -197,7 +197,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
   },
   {
     id: "5.6b",
-    behaviours: "SA-07 ETP-02",
+    behaviours: "SA-07 ETP-02 LB-16",
     says: "with policy Local and affinity a client at n2 stays with one of n2's endpoints, which sees the client",
     probes: [
       {
@@ -261,19 +261,19 @@ const LOCAL_AFFINITY: readonly Row[] = [
 const NONE: readonly Row[] = [
   {
     id: "5.7a",
-    behaviours: "NE-01",
+    behaviours: "NE-03 NE-04",
     says: "the node port of a Service without endpoints refuses, though its externalTrafficPolicy is Local",
     probes: [{ from: ["C"], to: "n1:32095", fails: "refused" }],
   },
   {
     id: "5.7b",
-    behaviours: "NE-01",
+    behaviours: "NE-01 NE-03",
     says: "the cluster IP of a LoadBalancer Service without endpoints refuses",
     probes: [{ from: ["P1", "P2", "n1", "n2", "C"], to: "vote-lb-none:80", fails: "refused" }],
   },
   {
     id: "5.7c",
-    behaviours: "NE-01",
+    behaviours: "NE-03 NE-06",
     says: "the balancer's address of a Service without endpoints refuses, and no packet to it leaves a node",
     probes: [{ from: ["C", "P1", "n1"], to: "vote-lb-none LB:80", fails: "refused" }],
     further: [{ type: "never sent", to: "vote-lb-none LB:80" }],

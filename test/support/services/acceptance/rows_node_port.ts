@@ -9,31 +9,31 @@ const ALL_SEE_SENDER = { ...BOTH_SEE_SENDER, far: "sender" } as const;
 const NODE_PORT: readonly Row[] = [
   {
     id: "4.2a",
-    behaviours: "NODE-01 ETP-01 NODE-11",
+    behaviours: "NODE-01 NODE-07 NODE-11",
     says: "the node port at n1, which has no endpoint, leads to n2 with n1's address, and n2 translates nothing",
     probes: [{ from: ["C"], to: "n1:30001", reaches: { "np-1": "n1" } }],
   },
   {
     id: "4.2b",
-    behaviours: "NODE-01 ETP-01",
+    behaviours: "NODE-01 NODE-07",
     says: "the node port at n2 leads to n2's endpoint, which sees the bridge's address",
     probes: [{ from: ["C"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } }],
   },
   {
     id: "4.2c",
-    behaviours: "NODE-01 ETP-01 SVC-17",
+    behaviours: "NODE-01 NODE-07 SVC-17",
     says: "n1 reaches the endpoint by the node port at its own address",
     probes: [{ from: ["n1"], to: "n1:30001", reaches: { "np-1": "n1" } }],
   },
   {
     id: "4.2d",
-    behaviours: "NODE-03 ETP-01",
+    behaviours: "NODE-03 NODE-07",
     says: "n1 reaches the endpoint by the node port at n2's address, which n2 translates and n1 does not",
     probes: [{ from: ["n1"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } }],
   },
   {
     id: "4.2e",
-    behaviours: "NODE-01 ETP-01 NODE-12",
+    behaviours: "NODE-01 NODE-07 NODE-12",
     says: "a pod of n1 reaches the endpoint by the node port at either node's address, by way of n1, and is seen as itself",
     probes: [
       { from: ["P1"], to: "n1:30001", reaches: { "np-1": "sender" } },
@@ -42,7 +42,7 @@ const NODE_PORT: readonly Row[] = [
   },
   {
     id: "4.2f",
-    behaviours: "SVC-21",
+    behaviours: "NODE-02 SVC-21",
     says: "a NodePort Service is also reached at its cluster IP",
     probes: [
       { from: ["P1", "P2"], to: "redis-nodeport:6379", reaches: { "np-1": "sender" } },
@@ -62,7 +62,7 @@ const NODE_PORT: readonly Row[] = [
   },
   {
     id: "4.2h",
-    behaviours: "ETP-01 POD-12",
+    behaviours: "NODE-07 POD-12",
     says: "an endpoint reaches itself by the node port at its node's address, and sees the bridge's address",
     probes: [{ from: ["np-1"], to: "n2:30001", reaches: { "np-1": "n2 bridge" } }],
   },
@@ -108,7 +108,7 @@ const LOCAL: readonly Row[] = [
   },
   {
     id: "4.3g",
-    behaviours: "ETP-08",
+    behaviours: "ETP-07",
     says: "externalTrafficPolicy Local does not affect the cluster IP",
     probes: [
       { from: ["P1"], to: "redis-nodeport-local:6379", reaches: { "np-1": "sender" } },
@@ -127,13 +127,13 @@ const LOCAL: readonly Row[] = [
 const NONE: readonly Row[] = [
   {
     id: "4.4a",
-    behaviours: "NE-01",
+    behaviours: "NE-02 NE-06",
     says: "an outside client's connection to the node port of a Service without endpoints is refused",
     probes: [{ from: ["C"], to: "n1:30003", fails: "refused" }],
   },
   {
     id: "4.4b",
-    behaviours: "NE-01",
+    behaviours: "NE-02 NE-06",
     says: "the node's connection to the node port of a Service without endpoints is refused",
     probes: [{ from: ["n1"], to: "n1:30003", fails: "refused" }],
   },
@@ -145,7 +145,7 @@ const NONE: readonly Row[] = [
   },
   {
     id: "4.4d",
-    behaviours: "NE-01 SVC-18",
+    behaviours: "NE-02 SVC-18",
     says: "a packet to the number of a node port at another address than the node's passes n1 untranslated",
     probes: [{ from: ["C"], to: "P1:30003", reaches: { P1: "sender" } }],
   },
@@ -271,7 +271,7 @@ const LOCAL_AFFINITY: readonly Row[] = [
   },
   {
     id: "4.6d",
-    behaviours: "ETP-08 SA-01",
+    behaviours: "ETP-07 SA-01",
     says: "with policy Local and affinity a client of the cluster IP stays with one of all endpoints",
     probes: [
       {

@@ -252,7 +252,7 @@ describe("policy lint of rules' peers and ports", () => {
     ]);
   });
 
-  it("LINT-10: risky or ignored fields of Services are found", () => {
+  it("LINT-10 LB-21 TK-01: risky or ignored fields of Services are found", () => {
     assertFindings("external-ips", [
       [
         service("s", "externalIPs: [192.0.2.1, 192.0.2.2], ports: [{ port: 80 }]"),

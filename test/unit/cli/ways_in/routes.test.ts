@@ -53,7 +53,7 @@ describe("ways in: Ingresses, routes and the controllers' pods", () => {
     }
   });
 
-  it("INGRESS-01 EPS-10: an Ingress leads to the pods that its Service selects beside those of EndpointSlices of others, and only to those of slices of the controller where it wrote some", async () => {
+  it("INGRESS-01 EPS-01: an Ingress leads to the pods that its Service selects beside those of EndpointSlices of others, and only to those of slices of the controller where it wrote some", async () => {
     const all =
       NGINX +
       WEB +

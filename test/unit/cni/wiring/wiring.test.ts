@@ -27,7 +27,7 @@ function operations(steps: readonly Step[]): readonly string[] {
 }
 
 describe("cni/wiring decides", () => {
-  it("a default route through the bridge for each family of the pod and no other (B3)", () => {
+  it("a default route through the bridge for each family of the pod and no other (POD-14)", () => {
     const routes = (allocations: readonly Allocation[]): readonly string[] =>
       wiringOf(networkInput(), allocations).routes.map(
         (route) => `${formatCidr(route.destination)} ${formatAddress(route.gateway)}`,
@@ -37,7 +37,7 @@ describe("cni/wiring decides", () => {
     assert.deepEqual(routes([ipv6, { ...ipv6, set: 2 }]), ["::/0 fd00:244:1::1"]);
   });
 
-  it("only configured default routes where isDefaultGateway is false (B3)", () => {
+  it("only configured default routes where isDefaultGateway is false (POD-14)", () => {
     const routes = [{ dst: "10.96.0.0/12" }, { dst: "::/0" }];
     const wiring = wiringOf({ ...ipamInput({ routes }), isDefaultGateway: false });
     assert.deepEqual(
@@ -50,7 +50,7 @@ describe("cni/wiring decides", () => {
     assert.deepEqual(wiringOf(networkInput({ isDefaultGateway: false })).routes, []);
   });
 
-  it("configured routes first, by the bridge where they name no gateway, and no default route twice (B3)", () => {
+  it("configured routes first, by the bridge where they name no gateway, and no default route twice (POD-14)", () => {
     const input = ipamInput({
       routes: [
         { dst: "0.0.0.0/0", gw: "10.244.1.99" },
@@ -72,7 +72,7 @@ describe("cni/wiring decides", () => {
     assert.deepEqual(wiringOf(input, [ipv4]).routes.length, 2);
   });
 
-  it("routes to one destination by priority and table, and a default route unless the main table has one (B3)", () => {
+  it("routes to one destination by priority and table, and a default route unless the main table has one (POD-14)", () => {
     const routes = (...list: readonly object[]): readonly string[] =>
       wiringOf(ipamInput({ routes: list }), [ipv4]).routes.map(({ destination, table, priority, isImplicit }) =>
         [formatCidr(destination), table, priority, isImplicit].join(" "),

@@ -13,7 +13,7 @@ function judged(endpoint: object): { readonly endpoints: unknown; readonly probl
 const PLAIN = { addresses: ["10.1.1.1"] };
 
 describe("objects/gate: an endpoint of a slice", () => {
-  it("DAEMON-01: an endpoint with an invalid targetRef is kept without its pod's name, which is reported", () => {
+  it("DAEMON-01 EPS-02: an endpoint with an invalid targetRef is kept without its pod's name, which is reported", () => {
     const { endpoints } = judged(PLAIN);
     const odd: readonly (readonly [unknown, RegExp])[] = [
       [{ kind: "Pod" }, /^targetRef\.name: missing; expected a string .* \(ignored\)$/],

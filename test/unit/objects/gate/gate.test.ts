@@ -263,7 +263,7 @@ describe("objects/gate", () => {
     assert.deepEqual([unset["isHeadless"], unset["clusterIps"]], [false, []]);
   });
 
-  it("DAEMON-01 EPS-05: an endpoint without conditions is ready, serving and not terminating", () => {
+  it("DAEMON-01 EPS-02: an endpoint without conditions is ready, serving and not terminating", () => {
     const { object, problems } = accepted(
       manifest(
         "EndpointSlice",

@@ -103,7 +103,7 @@ describe("objects/gate of NetworkPolicy", () => {
     }
   });
 
-  it("POL-10: a label in a selector without a value is the empty text, as for the API server, and still a requirement", () => {
+  it("POL-21: a label in a selector without a value is the empty text, as for the API server, and still a requirement", () => {
     const selector = { matchLabels: { app: null, tier: "web" } };
     const { object } = accepted(
       policy({ podSelector: selector, ingress: [{ from: [{ namespaceSelector: selector }] }] }),

@@ -37,7 +37,7 @@ describe("the elements of an attachment in the node's sets", () => {
   };
   const guarding = attachmentElements(RECORD);
 
-  it("R1 B11 B12: host ports and masquerade come from the record, and macspoofchk adds nothing to the guard", () => {
+  it("POD-07 B11 B12: host ports and masquerade come from the record, and macspoofchk adds nothing to the guard", () => {
     const found = attachmentElements(asking).slice(guarding.length);
     assert.deepEqual(attachmentElements(asking).slice(0, guarding.length), guarding);
     for (const { table, element } of found) {

@@ -62,7 +62,7 @@ function every(milliseconds: number, count: number): readonly number[] {
 }
 
 describe("policyd/gathering", () => {
-  it("DP-02 SYNC-07: a change after a pause is committed in the same turn", () => {
+  it("SYNC-03 SYNC-07: a change after a pause is committed in the same turn", () => {
     const timed = new TimedRuleset();
     timed.claim();
     timed.clock.pass(0);
@@ -75,7 +75,7 @@ describe("policyd/gathering", () => {
     }
   });
 
-  it("DP-02 SYNC-07: 1,000 changes in one turn are one batch, and over some milliseconds two", () => {
+  it("SYNC-02 SYNC-07: 1,000 changes in one turn are one batch, and over some milliseconds two", () => {
     const oneTurn = new TimedRuleset();
     for (let i = 0; i < 1000; i++) oneTurn.claim();
     oneTurn.clock.pass(0);

@@ -87,7 +87,7 @@ describe("policyd/services: turns", () => {
     assert.ok(turns.length > 5 && turns.indexOf(2) < 4, `in force after ${turns.join()}`);
   });
 
-  it("DP-02: a Service that its own last step enqueues in another version is compiled again", () => {
+  it("SYNC-04: a Service that its own last step enqueues in another version is compiled again", () => {
     let runs = 0;
     const begin = function* (key: string) {
       runs++;

@@ -143,7 +143,7 @@ describe("policy explain: behaviours", () => {
     }
   });
 
-  it("POL-40: the example of a port range allows 32000 to 32768 and nothing beside it", async () => {
+  it("POL-41: the example of a port range allows 32000 to 32768 and nothing beside it", async () => {
     const texts = [RANGE_EXAMPLE, ...pods];
     for (const [port, code] of [
       [31_999, 1],

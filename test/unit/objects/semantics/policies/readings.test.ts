@@ -38,7 +38,7 @@ const DIRECTIONS = ["egress", "ingress"] as const;
  * and by these daemons' own verdicts on connections that exist.
  */
 describe(`objects/semantics/policies: three readings of random clusters (seed ${seed})`, () => {
-  it("POL-10 POL-04 POL-06 POL-07 POL-20 POL-25 POL-31 POL-70 POL-72 POL-95 CNP-01 CNP-02 CNP-04 CNP-05 CNP-08: the evaluator and the compiled tables agree on every flow", function () {
+  it("POL-03 POL-04 POL-06 POL-07 POL-10 POL-13 POL-25 POL-31 POL-70 POL-72 POL-95 CNP-01 CNP-02 CNP-04 CNP-05 CNP-08: the evaluator and the compiled tables agree on every flow", function () {
     this.timeout(20 * 60_000);
     const seen = new Map<string, number>();
     const count = (feature: string): void => void seen.set(feature, (seen.get(feature) ?? 0) + 1);

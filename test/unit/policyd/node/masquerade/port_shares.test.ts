@@ -149,7 +149,7 @@ describe("policyd/node: shares of ports", () => {
     assert.equal(shares().size, 0);
   });
 
-  it("GUARD-12 NODE-10: ports of Services at the node's addresses leave all shares within five seconds, and all of them before the first batch", () => {
+  it("GUARD-12 NODE-09: ports of Services at the node's addresses leave all shares within five seconds, and all of them before the first batch", () => {
     const { own, attach, serve, holds } = setUp();
     attach(1);
     serve("a", "n", { type: "NodePort", ports: [{ port: 3000, nodePort: 2000 }] });

@@ -28,7 +28,7 @@ const DENY = { action: "Deny", from: [{ namespaces: {} }] };
 const policies = (profile: Profile | undefined): readonly string[] => profile?.isolation?.policies ?? [];
 
 describe("policyd/policies/compile: profiles", () => {
-  it("POL-01 POL-11 POL-02: a pod without policies for a direction has no profile in it", () => {
+  it("POL-01 POL-11 POL-14: a pod without policies for a direction has no profile in it", () => {
     assert.equal(compileProfile("ingress", [], []), undefined);
     const ingress = network("a", {});
     assert.deepEqual(policies(compileProfile("ingress", [ingress], [])), ["shop/a"]);

@@ -35,7 +35,7 @@ function scenario(ports: readonly object[], ...slices: readonly (readonly object
 }
 
 describe("services/compile: a Service's port and those of its slices", () => {
-  it("SVC-05 SVC-02 EPS-10: a port finds its endpoints by name and protocol, with each slice's own number", () => {
+  it("SVC-05 SVC-03 EPS-01: a port finds its endpoints by name and protocol, with each slice's own number", () => {
     const names = [
       { name: "a", protocol: "TCP" },
       { name: "a", protocol: "UDP" },

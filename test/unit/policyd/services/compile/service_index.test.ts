@@ -43,13 +43,13 @@ describe("services/compile: the Services that a change touches", () => {
     );
   });
 
-  it("DP-02: a Service touches itself, also when it goes", () => {
+  it("SYNC-04: a Service touches itself, also when it goes", () => {
     assert.deepEqual([...set(service("plain")).services], ["default/plain"]);
     assert.deepEqual([...remove("Service", "default/plain").services], ["default/plain"]);
     assert.equal(index.service("default/plain"), undefined);
   });
 
-  it("HINT-02: the node's zone touches only Services with hints, and its address only those with source ranges", () => {
+  it("HINT-06: the node's zone touches only Services with hints, and its address only those with source ranges", () => {
     const zoned = set(node("zone-b"));
     assert.deepEqual([[...zoned.services], zoned.hasNodeChanged], [["default/hinted"], true]);
     const moved = set(node("zone-b", "192.0.2.9"));
