@@ -81,7 +81,8 @@ describe("policyd/policies/compile: parts", () => {
 
   it("POL-10: a selector selects the same labels as the reference evaluator says, whatever its requirements", () => {
     const value = fc.constantFrom("x", "y", "z");
-    const key = fc.constantFrom("a", "b");
+    // Most selectors of ten keys have more keys than labels are asked for, and those of two have fewer.
+    const key = fc.oneof(fc.constantFrom("a", "b"), fc.constantFrom(..."abcdefghij".split("")));
     const expression = fc.oneof(
       fc.record({ key, operator: fc.constantFrom("In" as const, "NotIn" as const), values: fc.array(value) }),
       fc.record({
@@ -92,7 +93,7 @@ describe("policyd/policies/compile: parts", () => {
     );
     const labels = fc.dictionary(key, value);
     fc.assert(
-      fc.property(labels, fc.array(expression, { maxLength: 4 }), labels, (matchLabels, matchExpressions, asked) => {
+      fc.property(labels, fc.array(expression, { maxLength: 12 }), labels, (matchLabels, matchExpressions, asked) => {
         const selector = { matchLabels, matchExpressions };
         assert.equal(isSelected(selector, asked), selects(selector, asked));
       }),
@@ -115,6 +116,37 @@ describe("policyd/policies/compile: parts", () => {
     };
     const selected = Array.from({ length: 100 }, (_, pod) => isSelected(selector, { k7: pod === 7 ? "a" : "b" }));
     assert.deepEqual([selected.indexOf(false), reads], [7, 1000]);
+  });
+
+  it("SHARE-08: a selector reads as many labels of a pod as it has keys, or all where these are fewer, and counts them once", () => {
+    for (const [keys, count, most] of [
+      [1, 512, 1],
+      [20, 512, 20],
+      [500, 512, 500],
+      [500, 2, 2],
+    ] as const) {
+      let [reads, listings] = [0, 0];
+      const own = Object.fromEntries(Array.from({ length: count }, (_, index) => [`l${index}`, "a"]));
+      const labels = new Proxy(own, {
+        get: (target, key) => {
+          reads++;
+          return target[String(key)];
+        },
+        ownKeys: (target) => {
+          listings++;
+          return Reflect.ownKeys(target);
+        },
+      });
+      const requirement = (_: unknown, index: number): LabelRequirement => ({
+        key: `k${index}`,
+        operator: "DoesNotExist",
+        values: [],
+      });
+      const selector = { matchLabels: {}, matchExpressions: Array.from({ length: keys }, requirement) };
+      for (let time = 0; time < 10; time++) assert.ok(isSelected(selector, labels));
+      assert.ok(reads <= 10 * most, `${keys} keys, ${count} labels: ${reads} reads`);
+      assert.ok(listings <= (keys > count ? 11 : 1), `${keys} keys, ${count} labels: listed ${listings} times`);
+    }
   });
 
   it("a log prefix tells its direction, profile and outcome, and other text is not a prefix", () => {
