@@ -13,7 +13,7 @@ import { servedWith } from "../../policyd/services/elements/service_size.ts";
 export interface ServiceSettings extends Omit<ServiceConfiguration, "clusterCidrs"> {
   /** False where another program serves them. */
   readonly isServing: boolean;
-  /** The pod networks, as long as no Node states them. */
+  /** A node's pod networks while its Node states none. */
   readonly podCidrs: readonly Cidr[];
 }
 
@@ -41,19 +41,18 @@ export class ServiceWorlds {
     this.objects = objects;
     this.settings = settings;
     this.#cluster = cluster;
-    const { isServing, nodePortAddresses, refuseExternalIps, tcpReset, podCidrs, protection } = settings;
+    const { isServing, nodePortAddresses, refuseExternalIps, tcpReset, protection } = settings;
     const services = [...objects.services.values()];
     this.oversized = isServing
       ? oversizedServices(services, objects.endpointSlices, refuseExternalIps)
       : new Map<string, OversizedService>();
     this.#services = services.map((service) => this.servedPart(service));
-    const clusterCidrs = [...podCidrs, ...podNetworks(cluster)];
     const ranges = [...cluster.store.serviceCidrs.values()].flatMap(({ cidrs }) => cidrs);
     this.#configuration = {
       nodePortAddresses,
       refuseExternalIps,
       tcpReset,
-      clusterCidrs,
+      clusterCidrs: podNetworks(cluster),
       ...(protection === undefined
         ? {}
         : { protection: { ...protection, serviceCidrs: [...protection.serviceCidrs, ...ranges] } }),
@@ -71,7 +70,10 @@ export class ServiceWorlds {
     if (known !== undefined) return known;
     const { store } = this.#cluster;
     const isKnown = store.nodes.has(nodeName) || nodeName === UNKNOWN_NODE;
-    const own = (store.nodes.get(nodeName)?.addresses ?? []).map(({ address }) => address);
+    const node = store.nodes.get(nodeName);
+    const own = (node?.addresses ?? []).map(({ address }) => address);
+    const stated = node?.podCidrs ?? [...store.nodes.values()].flatMap(({ podCidrs }) => podCidrs);
+    const configured = stated.length > 0 ? [] : this.settings.podCidrs;
     const reached = FAMILIES.flatMap((family) => (isKnown ? (nodeAddress(this.#cluster, nodeName, family) ?? []) : []));
     const world: ServiceWorld = {
       nodeName,
@@ -80,7 +82,7 @@ export class ServiceWorlds {
       nodes: [...store.nodes.values()],
       localPods: new Set(this.#podsOn(nodeName).flatMap((pod) => this.#addressesOf(pod))),
       nodeAddresses: new Set([...own, ...reached]),
-      configuration: this.#configuration,
+      configuration: { ...this.#configuration, clusterCidrs: [...configured, ...this.#configuration.clusterCidrs] },
     };
     this.#worlds.set(nodeName, world);
     return world;

@@ -88,7 +88,7 @@ function claimServices(
   const { nodeName, podCIDRs, nodePortAddresses, refuseExternalIPs } = configuration;
   const ruleset = { ...wanted, committed: new Signal<Commit>(), isReconciled: false };
   const judge = new NodeJudge({ nodeName, ownCidrs: podCIDRs, serviceCidrs: configuration.serviceCIDRs });
-  const protection = new ProtectedSocketIndex(configuredSockets(configuration), judge, podCIDRs);
+  const protection = new ProtectedSocketIndex(configuredSockets(configuration), judge);
   const ofNode = { nodeName, ruleset, clock: CLOCK, protection };
   const parts = { ...ofNode, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
   const services = configuration.services ? [new ServiceProxy(parts)] : [];
@@ -98,7 +98,7 @@ function claimServices(
     ...services,
     ...openMasquerade(configuration, ruleset, judge).components,
     openNodeAddressSets(configuration, ruleset, judge),
-    ...(configuration.policies ? [new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge })] : []),
+    ...(configuration.policies ? [new OwnNetworks({ ruleset, nodeName, judge })] : []),
   ];
   for (const each of components) each.apply(changesTo(objects));
   return services.flatMap((each) => each.problems());

@@ -120,6 +120,12 @@ export class NodeJudge {
     return { nodes: this.#nodes, problemsOf: this.#problemsOf };
   }
 
+  /** This node's believed pod CIDRs: the configured ones while its Node has none. */
+  get ownCidrs(): readonly Cidr[] {
+    const { nodeName, ownCidrs = [] } = this.#options;
+    return this.judged.nodes.get(nodeName)?.podCidrs ?? ownCidrs;
+  }
+
   /** Returns a reader of changes, for a part that keeps state derived from the verdict. */
   reader(): VerdictReader {
     const unread = new Set(this.#nodes.keys());

@@ -17,8 +17,6 @@ import { hasTunnel, podRangeElement, type TunnelEnd, tunnelEndElements } from ".
 export interface NodeAddressSetsParts extends Pick<Machine, "nodeName" | "judge"> {
   /** The ruleset whose tables have the part `tunnelNodes()`. */
   readonly ruleset: Pick<Ruleset, "claim">;
-  /** Pod networks in addition to those that Node objects name. */
-  readonly podCidrs: readonly Cidr[];
   /** Whether the tables have the part `tunnelGuard()`, too. */
   readonly isTunnel: boolean;
   /** The addresses that serve node ports; undefined where the tables have no Services. */
@@ -40,16 +38,19 @@ export class NodeAddressSets implements ObjectConsumer {
   constructor(parts: NodeAddressSetsParts) {
     this.#parts = parts;
     this.#readVerdict = parts.judge.reader();
-    this.#podNetworks.set("", parts.podCidrs);
+    this.#podNetworks.set(parts.nodeName, parts.judge.ownCidrs);
     this.apply([]);
   }
 
   /** Claims as urgent: until then packets of a new node are dropped, and its pods see the address of a node as a client's. */
   apply(changes: readonly ObjectChange[]): void {
-    const { judge, ruleset } = this.#parts;
+    const { judge, ruleset, nodeName } = this.#parts;
     const judged = this.#readVerdict();
     // Setting networks that are set already costs time that grows with the number of Nodes.
-    for (const name of judged) this.#podNetworks.set(name, judge.judged.nodes.get(name)?.podCidrs ?? []);
+    for (const name of judged) {
+      const ofNode = name === nodeName ? judge.ownCidrs : judge.judged.nodes.get(name)?.podCidrs;
+      this.#podNetworks.set(name, ofNode ?? []);
+    }
     const names = new Set(judged);
     for (const change of changes) {
       if (change.kind !== "Node") continue;
@@ -84,14 +85,14 @@ export class NodeAddressSets implements ObjectConsumer {
 
 /** Returns the component that fills the sets of `tunnelNodes()`, of `tunnelGuard()` and of Services, as configured. */
 export function openNodeAddressSets(
-  configuration: Pick<Configuration, "encapsulation" | "nodeName" | "podCIDRs" | "services" | "nodePortAddresses">,
+  configuration: Pick<Configuration, "encapsulation" | "nodeName" | "services" | "nodePortAddresses">,
   ruleset: Pick<Ruleset, "claim">,
   judge: NodeJudge,
 ): NodeAddressSets {
-  const { nodeName, podCIDRs: podCidrs, services, nodePortAddresses: configured } = configuration;
+  const { nodeName, services, nodePortAddresses: configured } = configuration;
   const isTunnel = hasTunnel(configuration);
   const nodePortAddresses = services ? configured : undefined;
-  return new NodeAddressSets({ ruleset, judge, nodeName, podCidrs, isTunnel, nodePortAddresses });
+  return new NodeAddressSets({ ruleset, judge, nodeName, isTunnel, nodePortAddresses });
 }
 
 function endOf(addresses: Node["addresses"], podCidrs: readonly Cidr[]): TunnelEnd {

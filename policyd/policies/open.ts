@@ -98,7 +98,7 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
 }
 
 function enforced(configuration: Configuration, given: PolicyOptions, machine: PoliciesMachine): OpenedPolicies {
-  const { nodeName, podCIDRs, objectsDirectory, connectionLimit } = configuration;
+  const { nodeName, objectsDirectory, connectionLimit } = configuration;
   const { clock, logger, attachments, events, judge, mark, ruleset } = machine;
   const queue = openAnswerQueue(machine.syscalls, given.answerLogGroup);
   const options = { ...given, hasAnswerQueue: typeof queue !== "string" };
@@ -120,7 +120,7 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
   });
   ruleset.committed.subscribe(() => notices.rulesInForce());
   const isMarked = markWhenInForce(mark, ruleset, logger);
-  const isPodAddress = inPodNetworks(judge, podCIDRs);
+  const isPodAddress = inPodNetworks(judge);
   const sockets = new ConntrackSockets(machine.syscalls);
   const names = new NameLearning({
     ...machine,
@@ -163,7 +163,7 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
   });
   policies.follow(dropLog);
   return {
-    components: [policies, dnsServers, new OwnNetworks({ ruleset, nodeName, podCidrs: podCIDRs, judge, attachments })],
+    components: [policies, dnsServers, new OwnNetworks({ ruleset, nodeName, judge, attachments })],
     follower: policies,
     notices,
     flowLedger,

@@ -1,5 +1,4 @@
 import type { Address } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { type AddressRange, isInRanges, rangeOf, unitedRanges, withoutRanges } from "../../kernel/ip/ranges.ts";
 import type { AttachmentRegistry } from "../attachments/registry.ts";
 import type { ObjectChange, Pod } from "../../objects/model.ts";
@@ -12,16 +11,14 @@ export interface OwnNetworksParts {
   /** The ruleset with the table of policies. Its owner starts and stops it. */
   readonly ruleset: Pick<Ruleset, "claim">;
   readonly nodeName: string;
-  /** This node's pod CIDRs from the configuration. */
-  readonly podCidrs: readonly Cidr[];
-  /** Checks the Nodes. */
+  /** Checks the Nodes, and knows this node's pod CIDRs. */
   readonly judge: NodeJudge;
   /** Our attachments; undefined if all pods are ours. */
   readonly attachments?: Pick<AttachmentRegistry, "values"> | undefined;
 }
 
 /**
- * Claims the networks of this node's pods, from its Node object, for the rules of policies, so that no pod is reached
+ * Claims the networks of this node's pods for the rules of policies, so that no pod is reached
  * before it is known (POL-09).
  *
  * A Pod that runs here without an attachment of ours belongs to a former plugin. It never becomes known, so its
@@ -30,8 +27,6 @@ export interface OwnNetworksParts {
 export class OwnNetworks implements ObjectConsumer, PodGate {
   readonly #parts: OwnNetworksParts;
   readonly #readVerdict: VerdictReader;
-  /** Those of the Node object. */
-  #podCidrs: readonly Cidr[] = [];
   /** Addresses of the Pods that run on this node, by their keys. */
   readonly #pods = new Map<string, readonly Address[]>();
 
@@ -42,9 +37,7 @@ export class OwnNetworks implements ObjectConsumer, PodGate {
   }
 
   apply(changes: readonly ObjectChange[]): void {
-    const { judge, nodeName } = this.#parts;
-    const hasNewNetworks = this.#readVerdict().has(nodeName);
-    if (hasNewNetworks) this.#podCidrs = judge.judged.nodes.get(nodeName)?.podCidrs ?? [];
+    const hasNewNetworks = this.#readVerdict().has(this.#parts.nodeName);
     const hasNewPods = changes.map((change) => this.#followPod(change)).includes(true);
     if (hasNewNetworks || hasNewPods) this.#claim();
   }
@@ -68,8 +61,8 @@ export class OwnNetworks implements ObjectConsumer, PodGate {
   }
 
   #claim(): void {
-    const { ruleset, podCidrs } = this.#parts;
-    const networks = unitedRanges([...podCidrs, ...this.#podCidrs].map(rangeOf));
+    const { ruleset, judge } = this.#parts;
+    const networks = unitedRanges(judge.ownCidrs.map(rangeOf));
     const wanted = withoutRanges(networks, this.#formerPods());
     ruleset.claim("own pod networks", wanted.map(ownRangeElement), "urgent");
   }
@@ -83,18 +76,14 @@ export class OwnNetworks implements ObjectConsumer, PodGate {
   }
 }
 
-/**
- * Returns a test for addresses that a Node gives to pods, or will give.
- *
- * @param podCidrs those of this node while its Node object has none
- */
-export function inPodNetworks(judge: NodeJudge, podCidrs: readonly Cidr[]): (address: Address) => boolean {
+/** Returns a test for addresses that a Node gives to pods, or will give. */
+export function inPodNetworks(judge: NodeJudge): (address: Address) => boolean {
   const changedNodes = judge.reader();
-  let ranges = unitedRanges(podCidrs.map(rangeOf));
+  let ranges = unitedRanges(judge.ownCidrs.map(rangeOf));
   return (address) => {
     if (changedNodes().size > 0) {
       const ofNodes = [...judge.judged.nodes.values()].flatMap((node) => node.podCidrs);
-      ranges = unitedRanges([...podCidrs, ...ofNodes].map(rangeOf));
+      ranges = unitedRanges([...judge.ownCidrs, ...ofNodes].map(rangeOf));
     }
     return isInRanges(ranges, address);
   };

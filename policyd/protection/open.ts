@@ -26,7 +26,7 @@ export interface OpenedProtection {
 export function openProtection(configuration: Configuration, machine: Machine): OpenedProtection {
   const { syscalls, logger, judge } = machine;
   const configured = configuredSockets(configuration);
-  const index = new ProtectedSocketIndex(configured, judge, configuration.podCIDRs);
+  const index = new ProtectedSocketIndex(configured, judge);
   const sockets = new ConntrackSockets(syscalls);
   const flows = new TranslatedFlows({
     ...machine,

@@ -41,7 +41,6 @@ const MOST_ENDPOINTS = 256;
 export class ProtectedSocketIndex implements FrontendRefusals {
   readonly #configured: ConfiguredSockets;
   readonly #judge: NodeJudge;
-  readonly #ownNetworks: readonly Cidr[];
   readonly #readVerdict: ReturnType<NodeJudge["reader"]>;
   /** The owners of ports on all nodes, by {@link portKey}. */
   readonly #ports: ReadonlyMap<string, string>;
@@ -59,11 +58,9 @@ export class ProtectedSocketIndex implements FrontendRefusals {
   /** Emits after each change that comes from no object. */
   readonly askedChanged = new Signal();
 
-  /** @param ownNetworks the configured networks of pods */
-  constructor(configured: ConfiguredSockets, judge: NodeJudge, ownNetworks: readonly Cidr[] = []) {
+  constructor(configured: ConfiguredSockets, judge: NodeJudge) {
     this.#configured = configured;
     this.#judge = judge;
-    this.#ownNetworks = ownNetworks;
     this.#readVerdict = judge.reader();
     this.#ports = new Map(configured.ports.map(({ protocol, port, owner }) => [portKey(protocol, port), owner]));
   }
@@ -198,7 +195,7 @@ export class ProtectedSocketIndex implements FrontendRefusals {
       const ranges = this.#judge.serviceCidrs.filter((cidr) => !nodes.some((address) => cidrContains(cidr, address)));
       for (const cidr of ranges) this.#networks.set(cidr, CLUSTER_OWNERS.services);
       const ofNodes = [...this.#judge.judged.nodes.values()].flatMap(({ podCidrs }) => podCidrs);
-      for (const cidr of [...this.#ownNetworks, ...ofNodes]) this.#networks.set(cidr, CLUSTER_OWNERS.pods);
+      for (const cidr of [...this.#judge.ownCidrs, ...ofNodes]) this.#networks.set(cidr, CLUSTER_OWNERS.pods);
     }
     return this.#networks;
   }

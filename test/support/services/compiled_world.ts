@@ -60,10 +60,10 @@ export function compiledClaims(world: ServiceWorld): readonly DesiredElement[] {
   const protection = protectionOf(world, changes);
   const claims: DesiredElement[] = [];
   const ruleset = { claim: (_owner: string, elements: readonly DesiredElement[]) => void claims.push(...elements) };
-  const { clusterCidrs: podCidrs, nodePortAddresses } = configuration;
-  const judge = new NodeJudge({ nodeName });
+  const { clusterCidrs: ownCidrs, nodePortAddresses } = configuration;
+  const judge = new NodeJudge({ nodeName, ownCidrs });
   judge.apply(changes);
-  new NodeAddressSets({ ruleset, nodeName, podCidrs, isTunnel: false, nodePortAddresses, judge }).apply(changes);
+  new NodeAddressSets({ ruleset, nodeName, isTunnel: false, nodePortAddresses, judge }).apply(changes);
   const facts = index.nodeFacts();
   const context = {
     nodeName,
@@ -93,8 +93,8 @@ function protectionOf(
   changes: readonly ObjectChange[],
 ): ProtectedSocketIndex | undefined {
   if (protection === undefined) return undefined;
-  const judge = new NodeJudge({ nodeName, serviceCidrs: protection.serviceCidrs });
-  const index = new ProtectedSocketIndex(protection, judge, clusterCidrs);
+  const judge = new NodeJudge({ nodeName, ownCidrs: clusterCidrs, serviceCidrs: protection.serviceCidrs });
+  const index = new ProtectedSocketIndex(protection, judge);
   judge.apply(changes);
   index.apply(changes);
   return index;

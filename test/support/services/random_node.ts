@@ -93,7 +93,7 @@ export class EventNode {
       ...(turn && { turn }),
     });
     const judge = new NodeJudge({ nodeName: "n1", ownCidrs: [] });
-    const ofNodes = { nodeName: "n1", podCidrs: [], isTunnel: false, nodePortAddresses: [], judge };
+    const ofNodes = { nodeName: "n1", isTunnel: false, nodePortAddresses: [], judge };
     this.#components = inTurn(judge, new NodeAddressSets({ ruleset: this.#ruleset, ...ofNodes }), proxy);
     for (const event of known) this.apply(event);
     proxy.synced();

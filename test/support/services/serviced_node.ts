@@ -152,9 +152,9 @@ export class ServicedNode implements Disposable {
     this.#protection = protection;
     this.#yielded = isYielding ? new YieldedFrontends(this.#yieldedParts()) : undefined;
     const judge = new NodeJudge({ nodeName: this.wired.node.name, ownCidrs: this.#podCidrs });
-    const index = protection?.isRefused ? new ProtectedSocketIndex(protection, judge, this.#podCidrs) : undefined;
+    const index = protection?.isRefused ? new ProtectedSocketIndex(protection, judge) : undefined;
     const nodeName = this.wired.node.name;
-    const ofNodes = { nodeName, podCidrs: this.#podCidrs, isTunnel: false, nodePortAddresses, judge };
+    const ofNodes = { nodeName, isTunnel: false, nodePortAddresses, judge };
     const nodes = new NodeAddressSets({ ruleset: this.#ruleset, ...ofNodes });
     const proxy = new ServiceProxy({
       nodeName,

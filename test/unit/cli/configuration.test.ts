@@ -85,6 +85,8 @@ describe("cli: the nodes' configuration", () => {
     const [taken, refused] = await both(fields, `${ask} 203.0.113.9:80`);
     assert.match(taken.out, /Service shop\/web: external IP/);
     assert.match(refused.out, /No Service takes it/);
+    const [, stale] = await both("podCIDRs: [203.0.113.0/24]", `${ask} 203.0.113.9:80`);
+    assert.match(stale.out, /Service shop\/web: external IP/, "the Node's podCIDRs count");
     const [external, nodePort] = await both(
       fields,
       "policy explain -f web.yaml --from 203.0.113.7 --to service/shop/web --port 80",

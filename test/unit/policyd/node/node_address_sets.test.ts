@@ -1,6 +1,7 @@
 import { inTurn } from "../../../support/node/in_turn.ts";
 import assert from "node:assert/strict";
 import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { type Cidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import { NodeAddressSets } from "../../../../policyd/node/node_address_sets.ts";
@@ -15,18 +16,11 @@ spec: {podCIDRs: ["${cidr}"]}
 status: {addresses: [{type: InternalIP, address: ${internal}}, {type: ExternalIP, address: ${external}}]}
 `;
 
-function setUp(nodePortAddresses?: NodePortAddresses) {
+function setUp(nodePortAddresses?: NodePortAddresses, ...ownCidrs: readonly Cidr[]) {
   const claims = new Map<string, readonly DesiredElement[]>();
   const ruleset = { claim: (owner: string, of: readonly DesiredElement[]) => void claims.set(owner, of) };
-  const judge = new NodeJudge({ nodeName: "node1", ownCidrs: [] });
-  const guard = new NodeAddressSets({
-    ruleset,
-    nodeName: "node1",
-    podCidrs: [],
-    isTunnel: false,
-    nodePortAddresses,
-    judge,
-  });
+  const judge = new NodeJudge({ nodeName: "node1", ownCidrs });
+  const guard = new NodeAddressSets({ ruleset, nodeName: "node1", isTunnel: false, nodePortAddresses, judge });
   const objects = inTurn(judge, guard);
   const apply = (text: string): void =>
     objects.apply(readScenario(text).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
@@ -48,6 +42,15 @@ describe("policyd/node: what Nodes imply", () => {
     assert.deepEqual(elements("pods4"), ["10.244.2.0/24"]);
     apply(node("node3", "10.244.2.0/25", "192.0.2.3"));
     assert.deepEqual(elements("pods4"), []);
+  });
+
+  it("SVC-13: the configured ranges of this node's pods count while its Node has none, and no longer", () => {
+    const { objects, apply, elements } = setUp([], parseCidr("10.244.0.0/16"));
+    assert.deepEqual(elements("pods4"), ["10.244.0.0/16"]);
+    apply(node("node1", "10.244.1.0/24", "192.0.2.1"));
+    assert.deepEqual(elements("pods4"), ["10.244.1.0/24"]);
+    objects.apply([{ type: "delete", kind: "Node", key: "node1" }]);
+    assert.deepEqual(elements("pods4"), ["10.244.0.0/16"]);
   });
 
   it("GUARD-17 GUARD-19: the addresses of nodes include those of their bridges, and go with the Node", () => {

@@ -23,11 +23,10 @@ describe("policyd/policies: this node's own networks", () => {
     claimed = new Map();
     attached = [];
     const claim = (owner: string, claims: readonly DesiredElement[]): void => void claimed.set(owner, claims);
-    const nodes = new NodeJudge({ nodeName: "a" });
+    const nodes = new NodeJudge({ nodeName: "a", ownCidrs: podCidrs.map((text) => parseCidr(text)) });
     networks = new OwnNetworks({
       ruleset: { claim },
       nodeName: "a",
-      podCidrs: podCidrs.map((text) => parseCidr(text)),
       judge: nodes,
       attachments: { values: () => attached },
     });
@@ -52,6 +51,17 @@ describe("policyd/policies: this node's own networks", () => {
     assert.deepEqual(claims(), expected({ "10.244.3.0/24": "own4" }));
     objects.apply([{ type: "delete", kind: "Node", key: "a" }]);
     assert.deepEqual(claims(), []);
+  });
+
+  it("POL-09: the configured pod CIDRs are the node's own networks while its Node has none, and no longer", () => {
+    begin("10.244.0.0/16");
+    assert.deepEqual(claims(), expected({ "10.244.0.0/16": "own4" }));
+    apply(node("a", ["192.0.2.1"], []));
+    assert.deepEqual(claims(), expected({ "10.244.0.0/16": "own4" }));
+    apply(node("a", ["192.0.2.1"], ["10.244.1.0/24"]));
+    assert.deepEqual(claims(), expected({ "10.244.1.0/24": "own4" }));
+    objects.apply([{ type: "delete", kind: "Node", key: "a" }]);
+    assert.deepEqual(claims(), expected({ "10.244.0.0/16": "own4" }));
   });
 
   it("FOREIGN-03: the node's own networks omit addresses of Pods that another plugin has attached here", () => {
@@ -84,9 +94,9 @@ describe("policyd/policies: this node's own networks", () => {
     assert.deepEqual(claims(), whole);
   });
 
-  it("NAME-04: addresses of pods are those of all Nodes' pod CIDRs, and of the configured ones", () => {
-    const nodes = new NodeJudge({ nodeName: "a" });
-    const isOfPods = inPodNetworks(nodes, [parseCidr("2001:db8:a::/64")]);
+  it("NAME-04: addresses of pods are those of all Nodes' pod CIDRs, and of the configured ones while this node's has none", () => {
+    const nodes = new NodeJudge({ nodeName: "a", ownCidrs: [parseCidr("2001:db8:a::/64")] });
+    const isOfPods = inPodNetworks(nodes);
     const found = (): readonly string[] =>
       ["2001:db8:a::7", "2001:db8:b::7", "198.51.100.7"].filter((text) => isOfPods(parseAddress(text)));
     assert.deepEqual(found(), ["2001:db8:a::7"]);
@@ -95,5 +105,8 @@ describe("policyd/policies: this node's own networks", () => {
     assert.deepEqual(found(), ["2001:db8:a::7", "2001:db8:b::7", "198.51.100.7"]);
     nodes.apply([{ type: "delete", kind: "Node", key: "b" }]);
     assert.deepEqual(found(), ["2001:db8:a::7"]);
+    const own = node("a", ["192.0.2.1"], ["198.51.100.0/24"]);
+    nodes.apply([{ type: "set", kind: "Node", key: "a", object: own }]);
+    assert.deepEqual(found(), ["198.51.100.7"]);
   });
 });

@@ -40,8 +40,8 @@ function indexWith(settings: object = {}): { readonly index: ProtectedSocketInde
     ...settings,
   });
   const configuration = readConfiguration({ path: "test", text }, {});
-  const judge = new NodeJudge({ nodeName: "n1" });
-  const index = new ProtectedSocketIndex(configuredSockets(configuration), judge, [parseCidr("10.244.0.0/24")]);
+  const judge = new NodeJudge({ nodeName: "n1", ownCidrs: [parseCidr("10.244.0.0/24")] });
+  const index = new ProtectedSocketIndex(configuredSockets(configuration), judge);
   return { index, objects: inTurn(judge, index) };
 }
 
@@ -132,9 +132,11 @@ describe("policyd/protection: sockets that no Service gets", () => {
 
   it("CLAIM-02 addresses of pods, of Services and of a cloud's metadata are refused at every port", () => {
     const { index, objects } = indexWith();
+    const configured = frontend("external", "10.244.0.9", 80);
+    assert.equal(owner(index, configured), "the pods' networks", "while this node's Node has no pod CIDR");
     apply(objects, OBJECTS);
+    assert.equal(owner(index, configured), undefined);
     for (const [address, who] of [
-      ["10.244.0.9", "the pods' networks"],
       ["10.244.1.1", "the pods' networks"],
       ["10.244.2.7", "the pods' networks"],
       ["10.96.0.10", "the ranges of Services"],
