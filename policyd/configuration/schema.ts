@@ -238,6 +238,14 @@ export const configurationSchema = v.pipe(
     ),
     ["flowLedger"],
   ),
+  v.forward(
+    v.partialCheck(
+      [["answerLogGroup"], ["dropLogGroup"]],
+      ({ answerLogGroup, dropLogGroup }) => answerLogGroup !== dropLogGroup,
+      "another number than answerLogGroup (107 and 108 where they are not given)",
+    ),
+    ["dropLogGroup"],
+  ),
 );
 
 /** Returns the member names of an object field; undefined for a field that is not an object. */

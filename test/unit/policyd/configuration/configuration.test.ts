@@ -120,6 +120,8 @@ minSyncPeriod: 1
     ["minSyncPeriod: fast", /minSyncPeriod: "fast"; expected a duration such as 500ms, 0s for none, or "adaptive"/],
     ["minSyncPeriod: -1s", /minSyncPeriod: "-1s"; expected a duration such as 500ms/],
     ['minSyncPeriod: 0s\nsyncPeriod: "0"', /syncPeriod: "0"; expected a duration of 100ms at least/],
+    ["dropLogGroup: 108", /dropLogGroup: 108; expected another number than answerLogGroup/],
+    ["answerLogGroup: 107", /dropLogGroup: missing; expected another number than answerLogGroup \(107 and 108 where/],
     ["networkNamespace: /run/netns/x", /networkNamespace: unknown field; one of nodeName, /],
     ["clusterDomain: Cluster.local.", /clusterDomain: "Cluster\.local\."; expected a domain in lower case/],
     ["clusterDomain: '*.local'", /clusterDomain: .*; expected a domain in lower case/],
