@@ -4,6 +4,7 @@ import type { FieldPath, LocatedObject } from "../../../objects/yaml/documents.t
 import { asClusterNetworkPolicies } from "../admin_policy.ts";
 import { hostPortProblems, hostPortsOf } from "../host_ports.ts";
 import type { Manifest, ManifestProblem } from "../manifests.ts";
+import { writtenPath } from "../place.ts";
 import { at as valueAt, textAt } from "../raw.ts";
 import type { Reading } from "../reading.ts";
 import { portProblems, wantedProblem } from "../service_source.ts";
@@ -205,7 +206,7 @@ function takeWritten(located: LocatedObject, { file, validate }: Context): Taken
   }
   const object = withPhase(verdict.object, value);
   const isKept = KEPT.has(object.kind);
-  const lineOf = isKept ? (path: FieldPath) => located.lineOf(path) : () => line;
+  const lineOf = isKept ? (path: FieldPath) => located.lineOf(writtenPath(object, path)) : () => line;
   const manifest: Manifest = {
     object,
     file,

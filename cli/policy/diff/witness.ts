@@ -4,10 +4,9 @@ import { evaluatePolicy } from "../../../objects/semantics/policies/evaluate.ts"
 import { failureText } from "../../../objects/semantics/policies/print.ts";
 import type { Direction, Flow, FlowEnd, Traffic } from "../../../objects/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
-import type { EndVerdict, PolicyVerdict, RuleMatch } from "../../../objects/semantics/policies/verdict.ts";
-import type { FieldPath } from "../../../objects/yaml/documents.ts";
+import type { EndVerdict, PolicyVerdict } from "../../../objects/semantics/policies/verdict.ts";
 import type { Manifest } from "../../input/manifests.ts";
-import { locationText } from "../../input/place.ts";
+import { locationText, ruleText } from "../../input/place.ts";
 import { PROTOCOLS } from "../../../objects/protocol.ts";
 import { type ConnectionSet, FIRST_PORT, includes } from "../connections/connection_set.ts";
 import type { End, Sides } from "./end_class.ts";
@@ -51,8 +50,8 @@ export interface Place {
   readonly line: number | undefined;
 }
 
-/** Returns the file and line of an object's field. */
-export type Locate = (name: string, path: FieldPath) => Pick<Place, "file" | "line">;
+/** Returns the place of an object, or of a rule of it. */
+export type Locate = (name: string, direction?: Direction, rule?: number) => Place;
 
 const DIRECTIONS: readonly Direction[] = ["egress", "ingress"];
 const MOST_ISOLATING = 3;
@@ -62,9 +61,12 @@ const KNOWN_PORTS = [443, 80, 53];
 /** Returns a function that locates objects by their kind and key. */
 export function locator(manifests: readonly Manifest[]): Locate {
   const known = new Map(manifests.map((manifest) => [nameOf(manifest.object), manifest]));
-  return (name, path) => {
+  return (name, direction, rule) => {
     const manifest = known.get(name);
-    return { file: manifest?.file, line: manifest?.lineOf(path) };
+    if (direction === undefined || rule === undefined)
+      return { name, file: manifest?.file, line: manifest?.lineOf([]) };
+    const ofRule = `${name} ${ruleText(manifest?.object, direction, rule)}`;
+    return { name: ofRule, file: manifest?.file, line: manifest?.lineOf(["spec", direction, rule]) };
   };
 }
 
@@ -183,38 +185,29 @@ export function reasonOf(
   direction: Direction,
   locate: Locate,
 ): Reason {
-  const fieldOf = (match: RuleMatch): FieldPath => ["spec", direction, match.rule];
   switch (decision.type) {
     case "exempt":
       return { allowed, reason: "policies are not asked", places: [] };
     case "default":
       return { allowed, reason: "no policy has a say", places: [] };
     case "rule": {
-      const name = `NetworkPolicy ${decision.rule.policy}`;
-      const place = { name: `${name} ${direction}[${decision.rule.rule}]`, ...locate(name, fieldOf(decision.rule)) };
+      const place = locate(`NetworkPolicy ${decision.rule.policy}`, direction, decision.rule.rule);
       return { allowed, reason: placeText(place), places: [place] };
     }
     case "cluster rule": {
       const { rule } = decision;
-      const name = `ClusterNetworkPolicy ${rule.policy}`;
-      const place = { name: `${name} ${direction}[${rule.rule}]`, ...locate(name, fieldOf(rule)) };
+      const place = locate(`ClusterNetworkPolicy ${rule.policy}`, direction, rule.rule);
       return { allowed, reason: `${rule.action} of ${placeText(place)}`, places: [place] };
     }
     case "isolated": {
-      const places = isolatedBy.map((key) => {
-        const name = `NetworkPolicy ${key}`;
-        return { name, ...locate(name, []) };
-      });
+      const places = isolatedBy.map((key) => locate(`NetworkPolicy ${key}`));
       const isolating = `isolated by ${shortList(places, MOST_ISOLATING, placeText)}`;
       if (nearest === undefined) return { allowed, reason: isolating, places };
-      const name = `NetworkPolicy ${nearest.policy}`;
-      const near = placeText({
-        name: `${nearest.policy} ${direction}[${nearest.rule}]`,
-        ...locate(name, fieldOf(nearest)),
-      });
+      const near = locate(`NetworkPolicy ${nearest.policy}`, direction, nearest.rule);
+      const nearText = placeText({ ...near, name: near.name.slice("NetworkPolicy ".length) });
       return {
         allowed,
-        reason: `${isolating}; nearest is ${near}, but ${nearest.failed.map(failureText).join("; ")}`,
+        reason: `${isolating}; nearest is ${nearText}, but ${nearest.failed.map(failureText).join("; ")}`,
         places,
       };
     }

@@ -5,7 +5,7 @@ import { isFinished } from "../../../objects/semantics/policies/address_owner.ts
 import type { EvaluatedFlow } from "../../../objects/semantics/policies/verdict.ts";
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
-import { locationText } from "../../input/place.ts";
+import { locationText, ruleText } from "../../input/place.ts";
 import { dnsOf, isCutOff } from "../cluster_dns.ts";
 import { oversizes, oversizeText } from "../size.ts";
 import { type ExplainContext, MOST_HOSTS } from "./context.ts";
@@ -218,7 +218,9 @@ function unknownAddressRemarks(
       .filter(isMeant)
       .map((one) => ({ ...one, host: names.get(one.host) ?? one.host })),
   );
-  const byRule = Map.groupBy(found, ({ policy, direction, rule }) => ruleText(cluster, { policy, direction, rule }));
+  const byRule = Map.groupBy(found, ({ policy, direction, rule }) =>
+    ruleWithPlace(cluster, { policy, direction, rule }),
+  );
   return [...byRule].map(([rule, all]) => {
     return `no address is known of ${someNames(all.map(({ host }) => host))}: ${rule} is for addresses, and taken not to match`;
   });
@@ -229,7 +231,7 @@ function nameRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]):
   const found = outcomes.flatMap(({ evaluated }) => evaluated.flows[0]?.egress.byName ?? []);
   const texts = found.map(({ policy, rule, names }) => {
     const kind = policy.includes("/") ? "NetworkPolicy" : "ClusterNetworkPolicy";
-    const place = ruleText(cluster, { policy: `${kind} ${policy}`, direction: "egress", rule });
+    const place = ruleWithPlace(cluster, { policy: `${kind} ${policy}`, direction: "egress", rule });
     return `it depends on DNS: ${place} allows addresses that DNS has given the pod for ${names.join(", ")}`;
   });
   return [...new Set(texts)];
@@ -265,13 +267,13 @@ function someNames(names: readonly string[]): string {
   return unique.length > MOST_NAMED ? `${unique.length} pods` : unique.join(", ");
 }
 
-function ruleText(
+function ruleWithPlace(
   { manifests }: ExplainContext["cluster"],
   { policy, direction, rule }: Omit<UnknownAddress, "host" | "isDenying">,
 ): string {
   const { file, line } = policyReport(manifests, policy, ["spec", direction, rule]);
   const place = file === undefined ? "" : ` (${locationText(file, line)})`;
-  return `${policy} ${direction}[${rule}]${place}`;
+  return `${policy} ${ruleText(manifests.get(policy)?.object, direction, rule)}${place}`;
 }
 
 /** Returns remarks on rules with the Service's port, where policies see the pod's (POL-34). */
@@ -284,7 +286,7 @@ function servicePortRemarks({ cluster }: ExplainContext, outcomes: readonly Outc
     const { port, service } = verdict.frontend;
     const isMeant = nearest.failed.some((one) => one.type === "port" && one.from <= port && port <= one.to);
     if (!isMeant || flow.port === port) continue;
-    const rule = ruleText(cluster, { policy: `NetworkPolicy ${nearest.policy}`, direction, rule: nearest.rule });
+    const rule = ruleWithPlace(cluster, { policy: `NetworkPolicy ${nearest.policy}`, direction, rule: nearest.rule });
     const text = `${rule} names port ${port} of Service ${service}: policies see the port of the pod`;
     ports.set(text, (ports.get(text) ?? new Set()).add(flow.port));
   }

@@ -11,6 +11,7 @@ import type {
 } from "../../../objects/semantics/policies/verdict.ts";
 import type { FieldPath } from "../../../objects/yaml/documents.ts";
 import type { Manifest } from "../../input/manifests.ts";
+import { ruleText } from "../../input/place.ts";
 import type {
   DecisionReport,
   EndReport,
@@ -73,7 +74,7 @@ function decisionReport(manifests: Manifests, direction: Direction, decision: De
 
 function ruleReport(manifests: Manifests, direction: Direction, kind: PolicyKind, match: RuleMatch): RuleReport {
   const policy = `${kind} ${match.policy}`;
-  const path = pathText(direction, kind, match);
+  const path = pathText(manifests.get(policy), direction, kind, match);
   return { policy, path, ...placeOf(manifests, policy, fieldOf(direction, match)) };
 }
 
@@ -119,12 +120,19 @@ function fieldOf(direction: Direction, { rule, peer }: RuleMatch): FieldPath {
   return peer === undefined ? path : [...path, peersKey(direction), peer];
 }
 
-/** Returns the places in the object as written: `egress[0].to[1], ports[0]`. */
-function pathText(direction: Direction, kind: PolicyKind, { rule, peer, port }: RuleMatch): string {
+/** Returns the places in the object as written: `egress[0].to[1], ports[0]`, or the annotation that adds the rule. */
+function pathText(
+  manifest: Manifest | undefined,
+  direction: Direction,
+  kind: PolicyKind,
+  { rule, peer, port }: RuleMatch,
+): string {
+  const ofRule = ruleText(manifest?.object, direction, rule);
+  if (!ofRule.startsWith(direction)) return ofRule;
   const ports = kind === "NetworkPolicy" ? "ports" : "protocols";
   const ofPeer = peer === undefined ? "" : `.${peersKey(direction)}[${peer}]`;
   const ofPort = port === undefined ? "" : `${ofPeer === "" ? "." : ", "}${ports}[${port}]`;
-  return `${direction}[${rule}]${ofPeer}${ofPort}`;
+  return `${ofRule}${ofPeer}${ofPort}`;
 }
 
 function peersKey(direction: Direction): "to" | "from" {

@@ -136,7 +136,7 @@ export interface PolicyReport extends Partial<Place> {
 }
 
 export interface RuleReport extends PolicyReport {
-  /** The path within the policy, such as `ingress[0].from[1]`. */
+  /** The path within the policy, such as `ingress[0].from[1]`, or that of the annotation that adds the rule. */
   readonly path: string;
   /** Only for ClusterNetworkPolicies. */
   readonly tier?: "Admin" | "Baseline";

@@ -8,6 +8,7 @@ import {
   type RuleSite,
 } from "../context.ts";
 import { isAllowAll, ruleCovers, selectorCovers } from "../coverage.ts";
+import { ruleText } from "../../../input/place.ts";
 import { isShadow } from "../../../../objects/shadow_annotation.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { unneededPolicies } from "./redundant.ts";
@@ -80,7 +81,7 @@ function subjectCovers({ subject: outer }: ClusterNetworkPolicy, { subject: inne
 function shadowRemark(site: RuleSite, cover: RuleSite, because: string): Remark {
   const { manifest }: LintedPolicy = cover.linted;
   const isSame = site.linted === cover.linted;
-  const where = `${isSame ? "" : `${cover.linted.policy.key} `}${cover.direction}[${cover.rule.index}]`;
+  const where = `${isSame ? "" : `${cover.linted.policy.key} `}${ruleText(manifest.object, cover.direction, cover.rule.index)}`;
   const message = `shadowed: ${where} (${manifest.file}:${manifest.lineOf(cover.path)}) ${because}`;
   return remark(site.linted.manifest, site.path, message, "delete this rule, or narrow the other");
 }

@@ -78,6 +78,41 @@ describe("domain names on the command line", () => {
     assert.match(await explain(NAMES, "outside"), /^3 .*: depends on DNS/);
   });
 
+  it("NAME-13 NAME-14: a rule that the annotation adds is named by the annotation and its line, and written rules by their index", async () => {
+    const annotation = "drawbridge.dev/egress-domain-names";
+    const annotated = `
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: out
+  namespace: shop
+  annotations:
+    ${annotation}: "api.example.com:443 api.example.com"
+spec:
+  podSelector: {}
+  policyTypes: [Egress]
+  egress:
+    - to: [{ ipBlock: { cidr: 192.0.2.0/24 } }]
+      ports: [{ port: 5432 }]
+`;
+    const lineOf = (text: string): number =>
+      `${POD}${annotated}`.split("\n").findIndex((one) => one.includes(text)) + 1;
+    const added = `shop/out metadata.annotations["${annotation}"] (a.yaml:${lineOf(annotation)})`;
+    assert.ok((await explain(annotated, "api.example.com")).includes(`by NetworkPolicy ${added}`));
+    const answer = await explain(annotated, "203.0.113.7");
+    assert.ok(answer.includes(`NetworkPolicy ${added} allows addresses that DNS`), answer);
+    const written = `shop/out egress[0].to[0], ports[0] (a.yaml:${lineOf("ipBlock")})`;
+    assert.ok((await explain(annotated, "192.0.2.7", "5432")).includes(written));
+    const files = memoryFiles({
+      "a.yaml": POD + annotated,
+      "b.yaml": POD + annotated.replace("api.example.com", "x.y"),
+    });
+    const { out } = await runCli(["policy", "diff", "b.yaml", "a.yaml", "-o", "json"], files);
+    assert.ok(out.includes(`"line": ${lineOf(annotation)}`), out);
+    assert.ok(!out.includes("egress[1]"), out);
+    assert.ok((await ask(annotated, "lint")).includes(added.replace("shop/out ", "")));
+  });
+
   it("NAME-14: matrix and describe have each name of the policies, and --to any other, with what its rules allow", async () => {
     const deny = "  egress:\n    - { action: Deny, to: [{ networks: [203.0.113.0/24] }] }";
     const more = policy('"*.example.com"').replace("name: names", "name: more").replace("priority: 1", "priority: 2");
