@@ -46,7 +46,7 @@ export interface RolledOut {
 export function rollOut(pods: readonly Manifest<Pod>[], templates: readonly Manifest<Pod>[]): RolledOut {
   const ofWorkload = Map.groupBy(templates, ({ object }) => workloadKeyOf(object));
   const ofPod = ({ object }: Manifest<Pod>): readonly Manifest<Pod>[] => ofWorkload.get(workloadKeyOf(object)) ?? [];
-  // Of more replicas than stand-ins any may be there.
+  // A workload with more replicas than stand-ins keeps all its pods: nobody knows their names.
   const isLeft = (pod: Manifest<Pod>): boolean =>
     ofPod(pod).every(({ replicas }, _, all) => replicas !== all.length) ||
     ofPod(pod).some(({ object }) => object.name === pod.object.name);

@@ -7,7 +7,8 @@ import type { PluginMachine } from "../host.ts";
 /**
  * Removes the remains of sandboxes that ended without DEL a quarter of an hour ago: addresses, neighbours, rules and
  * records, as their DEL would. ADD does this first, since runtimes need not call GC, and since only the plugin can
- * release addresses. A sandbox that has a link by now is not removed. After a failure an ADD tries again as much later.
+ * release addresses. A sandbox that has a link by now is not removed. After a failure an ADD tries again a quarter of an
+ * hour later.
  *
  * @param detach the DEL of an attachment whose namespace is gone
  */

@@ -22,7 +22,7 @@ const LONGEST = 500;
 
 /**
  * Removes what is left of marked sandboxes, of those whose time is over. One that cannot be removed is marked again, so
- * that it keeps neither the others nor every ADD. It may have no record any more, only addresses of an IPAM plugin that
+ * that it delays neither the others nor every ADD. It may have no record any more, only addresses of an IPAM plugin that
  * has refused its DEL.
  *
  * @param detach the DEL of an attachment whose namespace is gone
