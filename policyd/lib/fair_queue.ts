@@ -71,6 +71,10 @@ export class FairQueue<T> {
     return this.#size > this.#most ? this.#shift(this.#largest()) : undefined;
   }
 
+  hasGroup(group: string): boolean {
+    return this.#groups.has(group);
+  }
+
   has(group: string, item: T): boolean {
     return this.#groups.get(group)?.has(item) === true;
   }

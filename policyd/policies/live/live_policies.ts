@@ -5,9 +5,9 @@ import type { Clock } from "../../lib/clock.ts";
 import type { ClusterNetworkPolicy, NetworkPolicy, ObjectChange, Pod } from "../../../objects/model.ts";
 import { subjectSelects } from "../compile/peer_groups.ts";
 import type { PolicyOptions } from "../compile/options.ts";
-import { DistinctQueue } from "../../lib/fair_queue.ts";
 import type { Slices } from "../../lib/sliced_work.ts";
 import { ActiveProfiles } from "./sets/active_profiles.ts";
+import { type Arrival, ChangeQueue, podGroup } from "./change_queue.ts";
 import { objectOf } from "./changed_object.ts";
 import { type ExpectedPod, ExpectedPods } from "./pods/expected_pods.ts";
 import { type LocalPod, LocalPods, type PolicedAttachment, reasonToWait } from "./pods/local_pods.ts";
@@ -39,15 +39,6 @@ export interface LiveParts {
   readonly roomBounds?: RoomBounds;
 }
 
-/**
- * A pod that was attached. It is queued among the changes of objects, since those that were queued before it may still
- * replace its Pod.
- */
-interface Arrival {
-  readonly type: "arrival";
-  readonly local: LocalPod;
-}
-
 /** A pod of this node, attached or expected. */
 type OwnPod = LocalPod | ExpectedPod;
 
@@ -68,18 +59,22 @@ export class LivePolicies {
   readonly #lists = new PolicyLists();
   readonly #policies: PodPolicies;
   readonly #retained: RetainedPolicies;
-  readonly #changes = new DistinctQueue<ObjectChange | Arrival>();
+  readonly #changes = new ChangeQueue();
   /** Local pods whose arrival is still queued. */
   readonly #arriving = new Set<LocalPod>();
   /** Pods and nodes whose elements may have changed. */
   readonly #toSettle = new WorkQueue<string>(namespaceOf);
   /** Pods whose policies may have changed. */
-  readonly #toDecide = new WorkQueue<OwnPod>(({ podKey = "" }) => namespaceOf(podKey));
+  readonly #toDecide = new WorkQueue<OwnPod>(podGroup);
   /** Pods that wait for the switch to their wanted profiles. */
-  readonly #toSwitch = new WorkQueue<OwnPod>(({ podKey = "" }) => namespaceOf(podKey));
+  readonly #toSwitch = new WorkQueue<OwnPod>(podGroup);
   /** The pod whose policies are being computed; this work can be restarted at any time. */
   #deciding: { readonly local: OwnPod; readonly priority: Priority; readonly work: Slices<void> } | undefined;
   #isStarted = false;
+  /** Whether all changes before the start are applied. */
+  #hasBegun = false;
+  /** Whether the next step is a change's, though a pod waits for its rules. */
+  #isChangeNext = false;
   readonly #clock: Pick<Clock, "now">;
   /** The last time at which nothing was left to settle or to switch, as far as this was asked. */
   #finished = Number.NEGATIVE_INFINITY;
@@ -133,19 +128,26 @@ export class LivePolicies {
   }
 
   /**
-   * Does one piece of the outstanding work, the most urgent first.
+   * Does one piece of the outstanding work, the most urgent first. Urgent work and changes take turns; other work waits
+   * for all changes, and so does all work at the start.
    *
    * @returns whether there was any work
    */
   step(): boolean {
-    const change = this.#changes.take();
-    if (change !== undefined) {
-      this.#apply(change);
-      return true;
-    }
-    if (!this.#isStarted) return false;
+    this.#hasBegun ||= this.#isStarted && this.#changes.size === 0;
+    if (!this.#hasBegun) return this.#applyNext();
     this.#retained.begin();
-    return this.#work("urgent") || this.#work("usual") || this.#sets.room.retry() || this.#openClosed();
+    this.#isChangeNext = !this.#isChangeNext;
+    if (this.#isChangeNext && this.#applyNext()) return true;
+    if (this.#work("urgent") || this.#applyNext()) return true;
+    return this.#work("usual") || this.#sets.room.retry() || this.#openClosed();
+  }
+
+  /** @returns whether there was a change */
+  #applyNext(): boolean {
+    const change = this.#changes.take();
+    if (change !== undefined) this.#apply(change);
+    return change !== undefined;
   }
 
   /** Queues the pods with closed policies for whose sets there is room by now. @returns whether there are any */
@@ -166,14 +168,14 @@ export class LivePolicies {
     }
     return (
       this.#goOnDeciding(priority) ||
-      this.#toDecide.takeAnd(priority, (local) => this.#beginDeciding(local, priority)) ||
+      this.#toDecide.takeAnd(priority, (local) => this.#beginDeciding(local, priority), this.#changes.isReady) ||
       this.#finish(priority)
     );
   }
 
   #finish(priority: Priority): boolean {
     if (this.#toSettle.takeAnd(priority, (key) => this.#sets.settle(key, this.members.member(key)))) return true;
-    return this.#toSwitch.takeAnd(priority, (local) => this.#switch(local));
+    return this.#toSwitch.takeAnd(priority, (local) => this.#switch(local), this.#changes.isReady);
   }
 
   /** Whether the rules of an attachment are claimed. @param key the attachment's */
@@ -369,7 +371,8 @@ export class LivePolicies {
   /** @returns whether anything was done */
   #goOnDeciding(priority: Priority): boolean {
     const deciding = this.#deciding;
-    if (deciding === undefined || deciding.priority !== priority) return false;
+    if (deciding === undefined || deciding.priority !== priority || !this.#changes.isReady(podGroup(deciding.local)))
+      return false;
     if (deciding.work.next().done !== true) return true;
     this.#deciding = undefined;
     this.#decide(deciding.local, priority);

@@ -33,10 +33,25 @@ export class WorkQueue<T> {
     return this.#urgent.size + this.#usual.size;
   }
 
-  /** Removes the first item of a priority and works on it. @returns whether there was one */
-  takeAnd(priority: Priority, work: (item: T) => void): boolean {
-    const item = priority === "urgent" ? this.#urgent.take() : this.#usual.take();
+  /**
+   * Removes the first item of a priority and works on it.
+   *
+   * @param isReady whether the urgent items of a group may be taken; goes through those that may not
+   * @returns whether there was one
+   */
+  takeAnd(priority: Priority, work: (item: T) => void, isReady?: (group: string) => boolean): boolean {
+    const item = priority === "urgent" ? this.#takeUrgent(isReady) : this.#usual.take();
     if (item !== undefined) work(item);
     return item !== undefined;
+  }
+
+  #takeUrgent(isReady?: (group: string) => boolean): T | undefined {
+    if (isReady === undefined) return this.#urgent.take();
+    for (const item of this.#urgent.values()) {
+      if (!isReady(this.#groupOf(item))) continue;
+      this.#urgent.delete(item);
+      return item;
+    }
+    return undefined;
   }
 }

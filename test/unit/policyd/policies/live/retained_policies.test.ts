@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { BudgetBounds } from "../../../../../policyd/lib/budget.ts";
-import type { NetworkPolicy } from "../../../../../objects/model.ts";
+import type { NetworkPolicy, ObjectChange } from "../../../../../objects/model.ts";
 import { RetainedPolicies } from "../../../../../policyd/policies/live/index/retained_policies.ts";
 import { packPolicy, unpackPolicy } from "../../../../../policyd/policies/live/index/packed_policy.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
@@ -150,15 +150,24 @@ describe("policyd/policies/live/retained_policies", () => {
 
     it("POL-58: a pod whose namespace is gone passes nothing, though no policy is left that could select it", () => {
       const attachment = attachmentOf({ namespace: "n", name: "a", uid: "1" }, ["10.0.0.1"]);
-      const known = [{ type: "attached", attachment }] as const;
-      const parts = { kernel: new FakeNftables(), clock: new TickingClock(0), known };
-      const known4 = (isEarlier: boolean): number => {
-        const node = new LiveNode({ ...parts, isEarlier: () => isEarlier });
+      const known4 = (isEarlier: boolean, ...changes: readonly ObjectChange[]): number => {
+        const node = new LiveNode({
+          kernel: new FakeNftables(),
+          clock: new TickingClock(1),
+          known: [
+            { type: "attached", attachment },
+            { type: "objects", changes },
+          ],
+          isEarlier: () => isEarlier,
+        });
         node.settle();
         node.stop();
         return node.elements("known4").length;
       };
       assert.deepEqual([known4(true), known4(false)], [0, 1]);
+      const pod = (name: number) => set(objectOf("Pod", { metadata: { name: `p${name}`, namespace: "n" } }));
+      const last = set(objectOf("Namespace", { metadata: { name: "n", uid: "1" } }));
+      assert.equal(known4(true, ...Array.from({ length: 100 }, (_, name) => pod(name)), last), 1, "it was read last");
     });
 
     it("POL-58: the policies are unknown if the namespace was being deleted when all objects are read, and those of one that ends later are known", () => {

@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import type { AttachmentRecord } from "../../../../../attachment/attachment.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import type { Nftables } from "../../../../../kernel/nftables/socket.ts";
-import type { NetworkPolicy, ObjectChange, Pod } from "../../../../../objects/model.ts";
+import type { ClusterNetworkPolicy, NetworkPolicy, ObjectChange, Pod } from "../../../../../objects/model.ts";
 import { observed } from "../../../../../policyd/metrics/commit_observer.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
+import { LivePolicies } from "../../../../../policyd/policies/live/live_policies.ts";
 import { POLICY_TABLE } from "../../../../../policyd/policies/compile/policy_table.ts";
 import { emptyTargets } from "../../../../support/ruleset/empty_targets.ts";
 import { gone, type LiveEvent, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
@@ -55,6 +56,25 @@ function denying(number: number): NetworkPolicy {
     spec: { podSelector: { matchLabels: { own: `${number}` } }, policyTypes: ["Ingress"] },
   });
 }
+
+const LOCAL = objectOf("Namespace", { metadata: { name: "local", labels: {} } });
+
+/** Denies what reaches pods of some namespaces. */
+function clusterDeny(name: string, matchLabels: object): ClusterNetworkPolicy {
+  return objectOf("ClusterNetworkPolicy", {
+    metadata: { name },
+    spec: {
+      tier: "Admin",
+      priority: 1,
+      subject: { namespaces: { matchLabels } },
+      ingress: [{ action: "Deny", from: [{ namespaces: {} }] }],
+    },
+  });
+}
+
+const NODES = Array.from({ length: 100 }, (_, number) => set(objectOf("Node", { metadata: { name: `n${number}` } })));
+const DENY_ALL = clusterDeny("all", {});
+const DENY_DENIED = clusterDeny("denied", { team: "denied" });
 
 /** A node with a database pod among many peers, which reports its state after each commit. */
 function nodeWith(peers: number, tick: number, committed: (node: LiveNode) => void = () => {}) {
@@ -167,6 +187,64 @@ describe("policyd/policies/live in slices", () => {
     assert.equal(largest(node), PODS);
     assert.ok((sizes[0] ?? PODS) < PODS / 2, `in force when ${sizes[0]} members were`);
   });
+
+  it("SHARE-10 REG-01: a pod that comes after thousands of changes of another namespace is in force after 256 steps at most", () => {
+    let first: number | undefined;
+    const { node, clock } = nodeWith(PODS, TICK, (now) => {
+      if (now.elements("known4").length === 2) first ??= clock.now();
+    });
+    const start = clock.now();
+    const changes = Array.from({ length: PODS }, (_, index) => set(pod(10 + index, { app: "other" })));
+    node.apply({ type: "objects", changes: [...changes, set(pod(2))] });
+    node.apply({ type: "attached", attachment: attached(2) });
+    node.settle();
+    const [steps, all] = [(first ?? Number.NaN) - start, clock.now() - start].map((time) => time / TICK);
+    assert.ok(steps !== undefined && steps <= 256, `after ${steps} of ${all} steps`);
+  });
+
+  it("SHARE-10: a change of another namespace is applied within two steps while many pods wait for their rules", () => {
+    const live = new LivePolicies({
+      nodeName: "node1",
+      rules: { claim: () => {}, provide: () => {} },
+      options: DEFAULT_POLICY_OPTIONS,
+      clock: new TickingClock(TICK),
+      isEarlier: undefined,
+    });
+    live.start();
+    assert.equal(live.step(), false);
+    for (let number = 20; number < 50; number++) {
+      live.change([set(denying(number)), set(pod(number, { own: `${number}` }))]);
+      live.attach(attached(number));
+    }
+    for (let change = 0; change < 3 * 30; change++) live.step();
+    live.change([set(pod(12))]);
+    for (let step = 0; step < 2; step++) live.step();
+    const waiting = [...live.locals.values()].filter(({ claimed }) => claimed === undefined);
+    assert.deepEqual([live.members.pod("peers/p12")?.name, waiting.length], ["p12", 30]);
+  });
+
+  const DENYING: readonly (readonly [title: string, before: readonly ObjectChange[]])[] = [
+    ["a NetworkPolicy of its namespace", [set(denying(2))]],
+    ["a ClusterNetworkPolicy", [...NODES, set(DENY_ALL)]],
+    ["a label of its Namespace that a policy selects", [set({ ...LOCAL, labels: { team: "denied" } })]],
+  ];
+  for (const [title, before] of DENYING) {
+    it(`POL-09: a pod that comes after many changes of all namespaces, the last of them ${title}, is isolated at once`, () => {
+      const states: (readonly [known: number, judged: number])[] = [];
+      const { node } = nodeWith(PODS, TICK, (now) => {
+        states.push([now.elements("known4").length, now.judged("ingress4").length]);
+      });
+      node.change(set(LOCAL), set(DENY_DENIED));
+      states.length = 0;
+      const own = Array.from({ length: 8 }, (_, index) => set(pod(3 + (index % 7), { own: "3" })));
+      const others = Array.from({ length: PODS }, (_, index) => set(pod(10 + index, { app: "other" })));
+      node.apply({ type: "objects", changes: [...others, ...own, set(pod(2, { own: "2" })), ...before] });
+      node.apply({ type: "attached", attachment: attached(2) });
+      node.settle();
+      const isOpen = states.filter(([known, judged]) => known === 2 && judged === 0);
+      assert.deepEqual([isOpen, states.at(-1)?.[0]], [[], 2]);
+    });
+  }
 
   it("POL-09: a pod that comes while its set is being filled has no verdict before the set is full", function () {
     this.timeout(60_000);
