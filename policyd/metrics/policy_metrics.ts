@@ -37,25 +37,25 @@ export function ofPolicies({ notices, counters, counts }: PolicyMetricSources): 
       type: "gauge",
       name: "drawbridge_policy_sets",
       help: "Sets for the groups in the rules of those policies, each for two families.",
-      value: () => counts()?.sets.sets ?? 0,
+      value: () => counts?.sets().sets ?? 0,
     },
     {
       type: "gauge",
       name: "drawbridge_policy_set_members",
       help: "Pods and nodes in those sets, each counted in every set it is in.",
-      value: () => counts()?.sets.members ?? 0,
+      value: () => counts?.sets().members ?? 0,
     },
     {
       type: "gauge",
       name: "drawbridge_policy_set_elements",
       help: "Elements of those sets: pairs of an address and a port. Those of NetworkPolicies are bounded.",
-      value: () => counts()?.sets.elements ?? 0,
+      value: () => counts?.sets().elements ?? 0,
     },
     {
       type: "gauge",
       name: "drawbridge_policy_closed_sets",
       help: "Sets that lack elements, or lists of policies that lack sets, for want of room.",
-      value: () => counts()?.sets.closed ?? 0,
+      value: () => counts?.sets().closed ?? 0,
     },
     {
       type: "gauge",
@@ -79,13 +79,13 @@ export function ofPolicies({ notices, counters, counts }: PolicyMetricSources): 
       type: "counter",
       name: "drawbridge_policy_log_packets_total",
       help: "Packets of the drop log: explained, repeated within a minute, too many at once, or not ours.",
-      value: { label: "result", of: () => logged(counts()?.dropLog) },
+      value: { label: "result", of: () => logged(counts?.dropLog()) },
     },
     {
       type: "counter",
       name: "drawbridge_policy_log_overruns_total",
       help: "Times packets of the drop log were lost before they were read.",
-      value: () => counts()?.dropLog.overruns ?? 0,
+      value: () => counts?.dropLog().overruns ?? 0,
     },
     {
       type: "counter",
@@ -93,7 +93,7 @@ export function ofPolicies({ notices, counters, counts }: PolicyMetricSources): 
       help: "Live connections that were cut because a change denies them, and restored because another allows them again.",
       value: {
         label: "result",
-        of: () => [["cut", counts()?.cuts.cut ?? 0] as const, ["restored", counts()?.cuts.restored ?? 0]],
+        of: () => [["cut", counts?.cuts().cut ?? 0] as const, ["restored", counts?.cuts().restored ?? 0]],
       },
     },
     {
@@ -102,26 +102,26 @@ export function ofPolicies({ notices, counters, counts }: PolicyMetricSources): 
       help: "Connections that rules know by number: settled before the policies came, or reset because they were cut.",
       value: {
         label: "state",
-        of: () => [["settled", counts()?.cuts.settled ?? 0] as const, ["reset", counts()?.cuts.reset ?? 0]],
+        of: () => [["settled", counts?.cuts().settled ?? 0] as const, ["reset", counts?.cuts().reset ?? 0]],
       },
     },
     {
       type: "counter",
       name: "drawbridge_policy_cut_failures_total",
       help: "Times live connections could not be checked against changed policies; each was retried.",
-      value: () => counts()?.cuts.failures ?? 0,
+      value: () => counts?.cuts().failures ?? 0,
     },
     {
       type: "gauge",
       name: "drawbridge_policy_named_addresses",
       help: "Addresses that pods of this node know, or knew, by the domain names of their policies.",
-      value: () => counts()?.names.known ?? 0,
+      value: () => counts?.names().known ?? 0,
     },
     {
       type: "counter",
       name: "drawbridge_policy_name_answers_total",
       help: "DNS answers for domain names of policies by outcome: used, refused (an address of the inside), dropped (too many addresses), overrun (times answers were lost before they were read).",
-      value: { label: "result", of: () => answers(counts()?.names) },
+      value: { label: "result", of: () => answers(counts?.names()) },
     },
   ];
 }

@@ -37,12 +37,12 @@ export interface PoliciesMachine extends Machine {
   readonly mark: EnforcedMark;
 }
 
-/** The present numbers of the parts that follow policies. */
+/** Functions for the present numbers of the parts that follow policies. */
 export interface PolicyCounts {
-  readonly sets: SetTotals;
-  readonly dropLog: DropLogCounts;
-  readonly cuts: CutsStatus;
-  readonly names: NameCounts;
+  readonly sets: () => SetTotals;
+  readonly dropLog: () => DropLogCounts;
+  readonly cuts: () => CutsStatus;
+  readonly names: () => NameCounts;
 }
 
 /** Policies, and the parts of the daemon that depend on their verdicts. */
@@ -62,7 +62,7 @@ export interface OpenedPolicies {
   /** Whether the desired state covers all objects. */
   readonly isWorkedOut: () => boolean;
   /** Undefined where no policies are enforced. */
-  readonly counts: () => PolicyCounts | undefined;
+  readonly counts: PolicyCounts | undefined;
   readonly knownNames: NameLearning["knownByPolicy"];
 }
 
@@ -92,7 +92,7 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
     record: () => {},
     isMarked: () => false,
     isWorkedOut: () => true,
-    counts: () => undefined,
+    counts: undefined,
     knownNames: () => new Map(),
   };
 }
@@ -175,12 +175,12 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
     },
     isMarked,
     isWorkedOut: () => policies.isWorkedOut,
-    counts: () => ({
-      sets: policies.setTotals(),
-      dropLog: dropLog.counts(),
-      cuts: cuts.status(),
-      names: names.counts(),
-    }),
+    counts: {
+      sets: () => policies.setTotals(),
+      dropLog: () => dropLog.counts(),
+      cuts: () => cuts.status(),
+      names: () => names.counts(),
+    },
     knownNames: (most) => names.knownByPolicy(most),
   };
 }

@@ -33,7 +33,7 @@ const NOBODY: MetricSources = {
     isWorkedOut: () => unasked(),
     notices: { isInForce: false, states: () => unasked() },
     counters: { sums: new PolicySums(), lastCommit: 0 },
-    counts: () => unasked(),
+    counts: undefined,
   },
   events: () => unasked(),
 };
