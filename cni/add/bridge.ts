@@ -1,4 +1,4 @@
-import { type BridgeConfiguration, SMALLEST_IPV6_MTU } from "../configuration/configuration.ts";
+import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Bridge, Wiring } from "../wiring/wiring.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
@@ -22,7 +22,7 @@ import { protectingSettings } from "../node_state/desired.ts";
 import { bridgeMac } from "../../attachment/names_and_macs.ts";
 import { CHECKSUM_PROGRAM, filterChecksums } from "../../kernel/bpf/checksum_filter.ts";
 import { hasOwnProgram } from "../../kernel/bpf/own_program.ts";
-import { formatAddress } from "../../kernel/ip/address.ts";
+import { formatAddress, SMALLEST_IPV6_MTU } from "../../kernel/ip/address.ts";
 import { CniError, CniErrorCode } from "../error.ts";
 import type { PluginMachine } from "../host.ts";
 import { withDirectoryLock } from "../../kernel/file_lock.ts";

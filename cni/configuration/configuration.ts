@@ -1,6 +1,13 @@
 import { isName } from "../../ipam/owner.ts";
 import { canonicalRange, canonicalRangeSets, type RangeInput, type RangeSet } from "../../ipam/range.ts";
-import { type Address, type Family, formatAddress, parseAddress, FAMILIES } from "../../kernel/ip/address.ts";
+import {
+  type Address,
+  type Family,
+  formatAddress,
+  parseAddress,
+  FAMILIES,
+  SMALLEST_IPV6_MTU,
+} from "../../kernel/ip/address.ts";
 import { cidrContains, cidrFamily, formatCidr, parseCidr } from "../../kernel/ip/cidr.ts";
 import { type MacAddress, parseMac } from "../../kernel/ip/mac.ts";
 import type { CniArguments } from "../environment.ts";
@@ -54,8 +61,6 @@ export interface IpamConfiguration {
   readonly routes: readonly ResultRoute[];
   readonly resolvConf: string | undefined;
 }
-
-export const SMALLEST_IPV6_MTU = 1280;
 
 /**
  * Validates the configuration of the plugin that answers as `drawbridge`.

@@ -22,6 +22,9 @@ export type Family = 4 | 6;
 /** Both families, IPv4 first. */
 export const FAMILIES = [4, 6] as const;
 
+/** The kernel turns IPv6 off on a device with a smaller MTU (RFC 8200, section 5). */
+export const SMALLEST_IPV6_MTU = 1280;
+
 const MAX_IPV6 = (1n << 128n) - 1n;
 /** The longest text: eight groups, the last two as IPv4: "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255". */
 const LONGEST_IPV6 = 45;

@@ -1,5 +1,6 @@
 import type { Machine } from "../machine.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
+import { SMALLEST_IPV6_MTU } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily } from "../../kernel/ip/cidr.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
 import { problemLine } from "../problems/problem.ts";
@@ -9,7 +10,6 @@ import { nodeNamed } from "../events/notice.ts";
 import { NodeProblems } from "../events/node_problems.ts";
 import type { HostFiles } from "./host_files.ts";
 import { type InstallationPlaces, Installer } from "./installer.ts";
-import { LEAST_IPV6_MTU } from "../routes/surroundings.ts";
 import { CONFIGURATION_FILE } from "../configuration/schema.ts";
 import { type NetworkParts, ownPart } from "./configuration_list.ts";
 import { ListFile } from "./list_file.ts";
@@ -282,9 +282,9 @@ function mtuProblem(bytes: number | undefined, ranges: readonly Cidr[], nodeName
       `MTU of pods is not known: it is that of the interface with the first InternalIP of Node ${nodeName}; ` +
       "expected such an address, on an interface that is up"
     );
-  if (bytes >= LEAST_IPV6_MTU || ranges.every((range) => cidrFamily(range) === 4)) return undefined;
+  if (bytes >= SMALLEST_IPV6_MTU || ranges.every((range) => cidrFamily(range) === 4)) return undefined;
   return (
-    `MTU of pods is ${bytes}; expected ${LEAST_IPV6_MTU} at least, since they have IPv6: make the MTU of the interface by ` +
-    `which packets leave to other nodes larger by ${LEAST_IPV6_MTU - bytes}, or set encapsulation: never unless it is`
+    `MTU of pods is ${bytes}; expected ${SMALLEST_IPV6_MTU} at least, since they have IPv6: make the MTU of the interface by ` +
+    `which packets leave to other nodes larger by ${SMALLEST_IPV6_MTU - bytes}, or set encapsulation: never unless it is`
   );
 }

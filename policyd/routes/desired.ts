@@ -1,4 +1,11 @@
-import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
+import {
+  type Address,
+  type Family,
+  familyOf,
+  formatAddress,
+  FAMILIES,
+  SMALLEST_IPV6_MTU,
+} from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr } from "../../kernel/ip/cidr.ts";
 import { MAIN_TABLE } from "../../kernel/route/route.ts";
 import type { RoutingRule } from "../../kernel/route/rule.ts";
@@ -14,7 +21,6 @@ import {
   addressOf,
   type ClusterNodes,
   lackOf,
-  LEAST_IPV6_MTU,
   LOOPBACK_LINK,
   routeKey,
   type RouteOptions,
@@ -201,13 +207,13 @@ function tunnelOf(
   if (local === undefined || mac === undefined) return undefined;
   const outer = familyOf(local);
   const mtu = (underlay?.mtu ?? 0) - tunnelOverhead(outer);
-  if (isIpv6Inside && mtu < LEAST_IPV6_MTU) {
+  if (isIpv6Inside && mtu < SMALLEST_IPV6_MTU) {
     problems.push(
-      `${TUNNEL.name}: MTU ${mtu} is too small for IPv6, which needs ${LEAST_IPV6_MTU}: ` +
-        `give ${underlay?.name} an MTU of ${LEAST_IPV6_MTU + tunnelOverhead(outer)} or more`,
+      `${TUNNEL.name}: MTU ${mtu} is too small for IPv6, which needs ${SMALLEST_IPV6_MTU}: ` +
+        `give ${underlay?.name} an MTU of ${SMALLEST_IPV6_MTU + tunnelOverhead(outer)} or more`,
     );
   }
-  const hasIpv6 = isIpv6On && mtu >= LEAST_IPV6_MTU;
+  const hasIpv6 = isIpv6On && mtu >= SMALLEST_IPV6_MTU;
   const addresses = FAMILIES.flatMap((family) => {
     const address = family === 4 || hasIpv6 ? sources[family] : undefined;
     return address === undefined ? [] : [hostCidr(address)];

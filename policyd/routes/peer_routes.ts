@@ -1,4 +1,11 @@
-import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
+import {
+  type Address,
+  type Family,
+  familyOf,
+  formatAddress,
+  FAMILIES,
+  SMALLEST_IPV6_MTU,
+} from "../../kernel/ip/address.ts";
 import { addressKey } from "../../kernel/ip/address_key.ts";
 import { type Cidr, cidrFamily, doOverlap, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
 import { linkLocalAddress, type MacAddress } from "../../kernel/ip/mac.ts";
@@ -10,7 +17,7 @@ import { obstacleProblems, peerObstacles } from "./obstacles.ts";
 import { PODS_TABLE, ROUTE_PRIORITY } from "./own_routes.ts";
 import { TUNNEL } from "./tunnel.ts";
 import { tunnelMac } from "./tunnel_mac.ts";
-import { addressOf, LEAST_IPV6_MTU, routeKey, type RouteSurroundings } from "./surroundings.ts";
+import { addressOf, routeKey, type RouteSurroundings } from "./surroundings.ts";
 
 /** A route of ours whose device may be the tunnel, which may not exist yet. */
 export type DesiredRoute = Omit<OwnRoute, "outputInterface"> & {
@@ -95,7 +102,7 @@ export class PeerRoutes {
   #directMtu(family: Family): number | undefined {
     const { underlay, podMtu: mtu } = this.#surroundings;
     if (family === 4 || mtu === undefined || underlay === undefined) return undefined;
-    return mtu < underlay.mtu && mtu >= LEAST_IPV6_MTU ? mtu : undefined;
+    return mtu < underlay.mtu && mtu >= SMALLEST_IPV6_MTU ? mtu : undefined;
   }
 
   /**

@@ -39,9 +39,6 @@ export function addressOf(node: JudgedNode | undefined, family: Family): Address
   return node?.addresses.find((address) => familyOf(address) === family);
 }
 
-/** The kernel turns IPv6 off on a device with a smaller MTU (RFC 8200, section 5). */
-export const LEAST_IPV6_MTU = 1280;
-
 /**
  * Returns the MTU of pods in bytes, the `mtu` of the plugin's configuration.
  *
