@@ -8,6 +8,7 @@ import { labelsText } from "../output/text.ts";
 import { type WantedEndpoints, wantedEndpoints } from "../input/service_source.ts";
 import { type Cluster, podAddress, UNKNOWN_NODE } from "./cluster.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
+import { serviceKeyOf } from "../../objects/service_key.ts";
 
 /** Services and their endpoints, completed where files omit something. */
 export interface ServiceObjects {
@@ -35,13 +36,13 @@ export interface Derived extends DerivedSlices {
 export function serviceObjects(cluster: Cluster): ServiceObjects {
   const { store, manifests } = cluster;
   const written = [...store.endpointSlices.values()];
-  const served = new Set(written.map(serviceOf));
+  const served = new Set(written.map(serviceKeyOf));
   // A running cluster has all slices; files may have only those that others write.
   const complete = written.filter(({ key }) => {
     const { file, manager } = manifests.get(`EndpointSlice ${key}`) ?? {};
     return file === CLUSTER || manager === CONTROLLER;
   });
-  const byController = new Set(complete.map(serviceOf));
+  const byController = new Set(complete.map(serviceKeyOf));
   const pods = podsByNamespace(cluster);
   const services = new Map<string, Service>();
   const derived = new Map<string, Derived>();
@@ -74,10 +75,6 @@ export function serviceObjects(cluster: Cluster): ServiceObjects {
 
 /** Writes the EndpointSlices of the pods that a Service's selector selects, beside those that anyone else writes. */
 const CONTROLLER = "endpointslice-controller.k8s.io";
-
-function serviceOf({ namespace, serviceName }: EndpointSlice): string {
-  return `${namespace}/${serviceName}`;
-}
 
 function withClusterIps({ placeholderAddresses }: Cluster, service: Service, families: readonly Family[]): Service {
   const hasOwn = service.clusterIps.some((address) => specialClass(address) === undefined);

@@ -8,6 +8,7 @@ import { type Cluster, nodeAddress, podAddress, UNKNOWN_NODE } from "./cluster.t
 import type { ServiceObjects } from "./service_objects.ts";
 import { SERVICE_ELEMENTS } from "../../policyd/bounds.ts";
 import { servedWith } from "../../policyd/services/elements/service_size.ts";
+import { serviceKeyOf } from "../../objects/service_key.ts";
 
 /** The settings by which nodes serve Services, from policyd's configuration. */
 export interface ServiceSettings extends Omit<ServiceConfiguration, "clusterCidrs"> {
@@ -139,7 +140,7 @@ export function oversizedServices(
   slices: readonly EndpointSlice[],
   refuseExternalIps: boolean,
 ): ReadonlyMap<string, OversizedService> {
-  const slicesOf = Map.groupBy(slices, ({ namespace, serviceName }) => `${namespace}/${serviceName}`);
+  const slicesOf = Map.groupBy(slices, serviceKeyOf);
   // The counts do not depend on a node.
   const room = SERVICE_ELEMENTS.most;
   const context = { nodeName: "", zone: undefined, primaryAddresses: [], refuseExternalIps, room };

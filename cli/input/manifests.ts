@@ -14,6 +14,7 @@ import { excludes, type Reading } from "./reading.ts";
 import { workloadKeyOf } from "../../objects/workload_name.ts";
 import { unshownPods } from "./template_pods.ts";
 import { renamedPod, standInName, withSelector } from "./workload.ts";
+import { serviceKeyOf } from "../../objects/service_key.ts";
 
 /** An object from a file. */
 export interface Manifest<T extends ClusterObject = ClusterObject> {
@@ -130,8 +131,8 @@ function withoutUselessMirrors(manifests: readonly Manifest[]): readonly Manifes
     object.kind === "Service" && membersAt(source, "spec", "selector").length > 0 ? [object.key] : [],
   );
   return manifests.filter(({ object, manager }) => {
-    const key = object.kind === "EndpointSlice" ? `${object.namespace}/${object.serviceName ?? ""}` : "";
-    return manager !== MIRROR || !selecting.includes(key);
+    const service = object.kind === "EndpointSlice" ? serviceKeyOf(object) : undefined;
+    return manager !== MIRROR || !selecting.includes(service ?? "");
   });
 }
 

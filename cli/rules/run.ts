@@ -13,6 +13,7 @@ import { printable } from "../../objects/printable.ts";
 import { clusterOf } from "../cluster/cluster.ts";
 import { serviceObjects } from "../cluster/service_objects.ts";
 import type { Manifest } from "../input/manifests.ts";
+import { serviceKeyOf } from "../../objects/service_key.ts";
 
 const optionsSchema = v.object({
   ...inputEntries,
@@ -97,9 +98,7 @@ function withEndpoints(manifests: readonly Manifest[]): WithEndpoints {
   );
   const objects = manifests.map(({ object }) => object);
   const served = new Set(
-    objects.flatMap((object) =>
-      object.kind === "EndpointSlice" ? [`${object.namespace}/${object.serviceName ?? ""}`] : [],
-    ),
+    objects.flatMap((object) => (object.kind === "EndpointSlice" ? (serviceKeyOf(object) ?? []) : [])),
   );
   const remarks = objects.flatMap((object) => {
     if (object.kind !== "Service" || object.clusterIps.length === 0 || served.has(object.key)) return [];

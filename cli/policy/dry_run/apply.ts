@@ -10,6 +10,7 @@ import { type PlacedWayObject, wayObjectName } from "../../input/ways/way_object
 import { rollOut } from "../../input/template_pods.ts";
 import { workloadKeyOf } from "../../../objects/workload_name.ts";
 import { mergedSource } from "./merge.ts";
+import { serviceKeyOf } from "../../../objects/service_key.ts";
 
 /** The objects that a change is about: also those by which connections come in. */
 export type Objects = Pick<Manifests, "manifests" | "wayObjects">;
@@ -214,7 +215,7 @@ export function withoutOldSlices({ after, changes }: Applied): readonly Manifest
   );
   return after.manifests.filter(({ object }) => {
     if (object.kind !== "EndpointSlice" || given.has(nameOf(object))) return true;
-    const service = `${object.namespace}/${object.serviceName}`;
+    const service = serviceKeyOf(object) ?? "";
     return !withSelector.has(service) || !(namespaces.has(object.namespace) || services.has(service));
   });
 }

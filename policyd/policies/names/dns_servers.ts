@@ -5,6 +5,7 @@ import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { serverElement } from "../compile/name_rules.ts";
 import { DNS_PORT } from "../../../objects/domain_name.ts";
+import { serviceKeyOf } from "../../../objects/service_key.ts";
 
 /** The keys of the Services of the cluster's DNS. */
 const SERVICES: ReadonlySet<string> = new Set(CLUSTER_DNS.map(({ namespace, service }) => `${namespace}/${service}`));
@@ -34,7 +35,7 @@ export class DnsServers {
 /** NodeLocal DNSCache answers from the Service's own addresses, too. */
 function elementsOf(object: ClusterObject): readonly DesiredElement[] {
   if (object.kind === "Service") return SERVICES.has(object.key) ? elementsAt(object.ports, object.clusterIps) : [];
-  if (object.kind !== "EndpointSlice" || !SERVICES.has(`${object.namespace}/${object.serviceName}`)) return [];
+  if (object.kind !== "EndpointSlice" || !SERVICES.has(serviceKeyOf(object) ?? "")) return [];
   const addresses = object.endpoints.map(({ address }) => address);
   return elementsAt(object.ports, addresses);
 }

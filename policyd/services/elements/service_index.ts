@@ -2,6 +2,7 @@ import { type Address, type Family, familyOf } from "../../../kernel/ip/address.
 import type { ClusterObject, EndpointSlice, Node, ObjectChange, Service } from "../../../objects/model.ts";
 import { ZONE_LABEL } from "../../../objects/name.ts";
 import { listOf, type OneOrMore, putList } from "../../lib/one_or_more.ts";
+import { serviceKeyOf } from "../../../objects/service_key.ts";
 
 /** The facts of the node that the compiler's context contains. */
 export interface NodeFacts {
@@ -93,8 +94,9 @@ export class ServiceIndex {
   /** @returns the keys of the Services that the slice belonged to before and belongs to now */
   #setSlice(key: string, object: ClusterObject | undefined): readonly string[] {
     const slice = object?.kind === "EndpointSlice" ? object : undefined;
-    const before = serviceKeyOf(this.#slices.get(key));
-    const after = serviceKeyOf(slice);
+    const old = this.#slices.get(key);
+    const before = old && serviceKeyOf(old);
+    const after = slice && serviceKeyOf(slice);
     if (before !== undefined) {
       const siblings = this.slicesOf(before).filter((sibling) => sibling.key !== key);
       this.#setSlices(before, siblings);
@@ -120,9 +122,4 @@ function factsOf(node: Node | undefined): NodeFacts {
     return primary === undefined ? [] : [primary.address];
   };
   return { zone: node?.labels[ZONE_LABEL] || undefined, primaryAddresses: [...primaryOf(4), ...primaryOf(6)] };
-}
-
-function serviceKeyOf(slice: EndpointSlice | undefined): string | undefined {
-  // `join` makes one flat string: V8 keeps the parts of a concatenated one.
-  return slice?.serviceName === undefined ? undefined : [slice.namespace, slice.serviceName].join("/");
 }

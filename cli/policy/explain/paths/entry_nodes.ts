@@ -3,6 +3,7 @@ import type { Endpoint, Service } from "../../../../objects/model.ts";
 import { ownerOf, UNKNOWN_NODE } from "../../../cluster/cluster.ts";
 import { hasAddress, type Host, hostAt, nodeOf } from "../../../cluster/find_end.ts";
 import { type ExplainContext, MOST_HOSTS } from "../context.ts";
+import { serviceKeyOf } from "../../../../objects/service_key.ts";
 
 /**
  * Returns the nodes on which a packet may first meet the Services' rules: the source's own; that of the destination
@@ -24,9 +25,7 @@ export function entryNodes(context: ExplainContext, source: Host, destination: A
 export function nodesThatMatter(context: ExplainContext, services: readonly Service[]): readonly string[] {
   const { cluster, worlds } = context;
   const keys = new Set(services.map(({ key }) => key));
-  const slices = worlds.objects.endpointSlices.filter(({ namespace, serviceName }) =>
-    keys.has(`${namespace}/${serviceName}`),
-  );
+  const slices = worlds.objects.endpointSlices.filter((slice) => keys.has(serviceKeyOf(slice) ?? ""));
   const endpoints = slices.flatMap((slice) => slice.endpoints.map((one) => ({ ...one, ports: slice.ports })));
   const hosting = Map.groupBy(endpoints, ({ nodeName }) => nodeName);
   hosting.delete(undefined);
