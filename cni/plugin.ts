@@ -225,7 +225,7 @@ function detachOf(
 }
 
 /**
- * Returns a call for another attachment with the variables of that one's DEL: GC has none, and ADD those of its own pod.
+ * Returns the call with the variables of another attachment's DEL. A GC has none, and an ADD has those of its own pod.
  */
 function callFor(call: PluginInput, { containerId, ifname }: Owner, record: AttachmentRecord | undefined): PluginInput {
   const own = { CNI_CONTAINERID: containerId, CNI_IFNAME: ifname, CNI_NETNS: "", CNI_ARGS: argumentsOf(record) };

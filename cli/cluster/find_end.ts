@@ -99,7 +99,7 @@ function findPods(
   );
 }
 
-/** @throws DrawbridgeError ERR_OBJECT for a workload's finished pod that others will follow, unlike that of a Job */
+/** Refuses a workload's finished pod, unless it is a Job's: others follow it. @throws DrawbridgeError ERR_OBJECT */
 function expectOver(pod: Pod, workload: string): void {
   if (!isFinished(pod) || ["Job", "Pod"].includes(workloadNameOf(pod).kind)) return;
   const hint = "expected one that runs, or also the file of the workload";

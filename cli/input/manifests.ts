@@ -31,7 +31,7 @@ export interface Manifest<T extends ClusterObject = ClusterObject> {
   readonly manager?: string | undefined;
   /** The workload, as `Deployment shop/web`, of a pod that stands for a template. */
   readonly workload?: string;
-  /** The number of pods that this workload states, where each has a number: only a pod of that name shows this one. */
+  /** The stated number of pods, where each pod has a number: only a pod of the same name shows the template then. */
   readonly replicas?: number;
 }
 

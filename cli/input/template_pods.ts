@@ -5,7 +5,7 @@ import { frozenLabels } from "../../objects/name.ts";
 import type { Manifest } from "./manifests.ts";
 import { COMPLETION_INDEX, CONTROLLER_LABELS, INJECTED_LABELS } from "./workload.ts";
 
-/** Returns the pods of templates without those of which another pod of the workload shows all that policies ask for. */
+/** Returns the pods that stand for templates, without those whose template a given pod of the same workload shows. */
 export function unshownPods(templates: readonly Manifest<Pod>[], pods: readonly Pod[]): readonly Manifest<Pod>[] {
   const known = Map.groupBy(pods, workloadKeyOf);
   return templates.filter(({ object, replicas }) => {

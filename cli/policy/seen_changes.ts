@@ -19,9 +19,10 @@ type Seen = Pick<Pod, "labels" | "ports" | "addresses"> & {
 };
 
 /**
- * Returns the policies that see another pod in a workload, or another node, on the two sides, and those that select such
- * a pod: they decide whom it reaches and who reaches it. A policy sees labels, addresses and the numbers of ports that it
- * names; all of a new or a removed workload, and no node of one side only, whose connections are not compared.
+ * Returns the policies for which a pod of a workload, or a node, differs between the two sides, and those that select
+ * such a pod: they decide whom it reaches and who reaches it. Labels, addresses and the numbers of ports differ for a
+ * policy that names them. A new or removed workload differs as a whole. A node of one side only does not count: its
+ * connections are not compared.
  *
  * @param namespaces the labels of the namespaces
  */

@@ -95,13 +95,13 @@ export function givingWay(node: PluginMachine, runDir: string, taker: Attachment
 }
 
 /**
- * Detaches sandboxes that have one of the addresses that a new one gets, no link any more, and give way to it.
+ * Detaches the sandboxes that hold an address of a new sandbox, have no link any more and give way to the new one.
  *
- * An IPAM plugin of others that gives such an address again has taken it back already. Its DEL, which frees what else it
+ * An IPAM plugin of others that gives such an address again has released it before. Its DEL, which frees what else it
  * holds for the ended sandbox, is called by an ADD a quarter of an hour later.
  *
- * @returns whether there were any
- * @throws as the DEL of one
+ * @returns whether any was detached
+ * @throws what the DEL of a sandbox throws
  */
 export function detachHolders(
   node: PluginMachine,

@@ -45,8 +45,8 @@ export function addressTaker(
 }
 
 /**
- * Returns the call by the given configuration, unless the ADD used another plugin, or the configuration came with
- * another verb: an ADD's or GC's says nothing of this attachment.
+ * Returns the IPAM plugin's call with the given configuration, or with that of the attachment's ADD where the ADD used
+ * another plugin or no DEL gave the configuration: what an ADD or a GC gives says nothing of this attachment.
  */
 function ipamOfDetach(node: PluginMachine, call: PluginInput, input: DetachInput, path: string): IpamCall | undefined {
   const { environment, stdin } = call;

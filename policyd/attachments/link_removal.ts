@@ -33,7 +33,7 @@ export type RemovedLink = Pick<AttachmentRecord, "hostInterface" | "bridge" | "a
 interface Waiting {
   readonly link: RemovedLink;
   readonly isReplaced: () => boolean;
-  /** Gets whether the link was the pod's and is gone, or the kernel's error. */
+  /** Called with true when the pod's link is gone, false when another pod's link stays, or the kernel's error. */
   readonly settle: (result: boolean | DrawbridgeError) => void;
 }
 

@@ -9,7 +9,7 @@ import type { ProtectedSocket } from "../../objects/socket_refusal.ts";
 /** The table that protects the API server's address before any other table is written. */
 export const EARLY_TABLE: TableReference = Object.freeze({ family: "inet", name: "drawbridge-kept" });
 
-/** Where the table is looked for, and the ruleset by which it is written, so that it is not taken for another program's. */
+/** The kernel that is asked for the table, and the ruleset that writes it and so knows that it is our own. */
 export interface EarlyTablePlace {
   readonly kernel: Pick<Nftables, "head">;
   readonly ruleset: Pick<Ruleset, "commitBeside">;

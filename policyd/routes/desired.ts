@@ -102,7 +102,7 @@ export function* desiredRoutes(
   };
 }
 
-/** Whether there are other nodes, or routes of ours to some; those to Services have no gateway. */
+/** Whether there are other nodes, or routes of ours to some. Only these have a gateway: those to Services have none. */
 function arePeersKnown(others: ClusterNodes["others"], { routes }: KernelState): boolean {
   return others.length > 0 || routes.some((route) => isOurs(route) && route.gateway !== undefined);
 }

@@ -59,7 +59,7 @@ describe("cni/stale_flows with the kernel", () => {
   // Few filters are listed one by one, and many are searched among all flows.
   for (const count of [1, 3, 40]) {
     for (const isOne of [false, true]) {
-      it(`R2: for a new pod with ${count} ports exactly the flows to them at ${isOne ? "one address" : "the node"} are deleted, and for an ended one none that was not translated`, () => {
+      it(`R2: for a new pod with ${count} ports exactly the flows to them at ${isOne ? "one address" : "the node"} are deleted, and for an ended pod only translated flows`, () => {
         const { near, nearAddresses: addresses } = pair;
         const mappings = udp(count, isOne ? addresses[0] : undefined);
         near.inside(() => forgetFlowsTo(near.calls, mappings, addresses));

@@ -14,8 +14,8 @@ export interface KnownName {
 }
 
 /**
- * Returns what pods know by the names of policies, by the policies' kinds and keys. By each list of names the last
- * learned of a pod comes first.
+ * Returns the addresses that pods know by the names of each policy, by the policy's kind and key. Of each pod and list
+ * of names, the address that was learned last comes first.
  *
  * @param most the number of addresses for each policy
  */

@@ -174,7 +174,7 @@ describe("STATUS", function () {
     assertQuiet(networkStatus(wired), "again");
   });
 
-  it("STATUS-01: fails with code 51 once running pods have had no bridge for a minute, and not before nor after", () => {
+  it("STATUS-01: STATUS fails with code 51 only once running pods have had no bridge for a minute, and succeeds again after a repair and without pods", () => {
     const pods = [lab.pod("a"), lab.pod("b")];
     const results = pods.map((pod) => add(wired, pod).result as { interfaces: { name: string }[] });
     const [first = "", second = ""] = results.map(({ interfaces }) => interfaces[1]?.name ?? "");

@@ -188,7 +188,7 @@ describe("an IPAM plugin of others that fails", function () {
     node.assertNothingLeft(pod);
   });
 
-  it("IPAM-05 ENDED-01: ADD refuses an address that another pod of the network has, and gives it back, until that one has ended", async () => {
+  it("IPAM-05 ENDED-01: ADD refuses an address that another pod of the network has and releases it at the IPAM plugin, and takes it once that pod has ended", async () => {
     const [first, second] = [node.pod("first"), node.pod("second")];
     assert.equal(node.attach(first).exitCode, 0);
     const { error } = node.attach(second);
@@ -292,7 +292,7 @@ describe("an IPAM plugin of others that fails", function () {
     assert.deepEqual(nodeState(wired.node), nothingHeld);
   });
 
-  it("IPAM-04 ENDED-03: an ADD calls the DEL of an ended sandbox with that one's pod and configuration, and again after a refusal", async () => {
+  it("IPAM-04 ENDED-03: an ADD calls the IPAM plugin's DEL for an ended sandbox with the sandbox's own pod and configuration, and calls it again after a refusal", async () => {
     const gone = node.pod("gone");
     assert.equal(node.attach(gone, { "x-pool": "first" }).exitCode, 0);
     lab.remove(gone);

@@ -219,7 +219,7 @@ describe("cni DEL and objects of other attachments", () => {
 describe("cni ADD and addresses of sandboxes that ended without DEL", () => {
   const directory = useTemporaryDirectory();
 
-  it("ENDED-01: a requested address is held while the sandbox has its link, and then only given to one of the same Pod", () => {
+  it("ENDED-01: a requested address is refused while the sandbox that holds it has its link, and is then given only to a sandbox of the same Pod", () => {
     const kernel = new FakeKernel(directory());
     const input = { ...ipamInput({ dataDir: `${directory()}/networks` }), runDir: `${directory()}/run` };
     const add = (containerId: string, pod: string): string => {

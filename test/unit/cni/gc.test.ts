@@ -43,7 +43,7 @@ describe("cni/gc: the proof that a pod has ended", () => {
 describe("cni/gc: sandboxes that ended without DEL", () => {
   const directory = useTemporaryDirectory();
 
-  it("ENDED-03: an ADD removes one after the other for half a second, and what fails is left to an ADD much later", () => {
+  it("ENDED-03: an ADD removes ended sandboxes until half a second has passed, and leaves one that cannot be removed to a much later ADD", () => {
     const { node } = new FakeKernel(directory());
     const runDir = `${directory()}/run`;
     const bootId = node.bootId();

@@ -134,7 +134,7 @@ describe("kernel/netlink/socket", () => {
     assert.deepEqual([visited, syscalls.unread], [[1], 0]);
   });
 
-  it("a walk that fails, and an abandoned list of counters, do not read the rest of the kernel's list", async () => {
+  it("a walk whose visitor throws, and a list of counters that its reader abandons, leave the rest of the kernel's list unread", async () => {
     const walk = open(link(1, 1, MULTI), link(1, 2, MULTI), dumpEnd(1));
     const see = (): void => {
       throw new Error("visit");

@@ -96,7 +96,7 @@ describe("stand-in pods of templates", () => {
     }
   });
 
-  it("READ-20: an Indexed Job stands for those of its indexes that no pod has, finished or not", () => {
+  it("READ-20: an Indexed Job stands only for the indexes of which the files hold no pod, running or finished", () => {
     const index = (n: number): string => `batch.kubernetes.io/job-completion-index: "${n}"`;
     const written = pod("a/w-1-abcde", "", { app: "w", labels: index(1), metadata: ownedBy("Job", "w") });
     const job = workload("Job", "w", "completionMode: Indexed, completions: 3, parallelism: 1, ");

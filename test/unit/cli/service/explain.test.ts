@@ -37,7 +37,7 @@ describe("cli/service/explain", () => {
     });
   }
 
-  it("EXPLAIN-09 SVC-24: packets that one of two endpoints refuses, since it is a cluster IP, are not all delivered", async () => {
+  it("EXPLAIN-09 SVC-24: packets to a Service do not count as delivered where one of its two endpoints is a cluster IP, which refuses them", async () => {
     const slice =
       "addressType: IPv4, ports: [{ port: 8080 }], endpoints: [{ addresses: [10.96.0.20] }, { addresses: [10.244.1.5] }]";
     const objects =

@@ -72,7 +72,7 @@ describe("ways in: changes", () => {
     assert.deepEqual(await changes(BASE + CLOSED, BASE + SHOP), ["added Ingress shop/web > shop/web: 8080/TCP"]);
   });
 
-  it("INGRESS-15: policy diff names the workloads to which a way opens or closes, marked with some where it differs for some of their pods, and with -n and -l only those", async () => {
+  it("INGRESS-15: policy diff names each workload to which a way opens or closes, with the word some where only some of its pods differ, and with -n and -l only the chosen workloads", async () => {
     const form = { labels: "tier: x", ports: "{ name: http, containerPort: 8080 }" };
     const other = pod("shop/other", "10.244.0.8", form);
     const more = pod("shop/other", "10.244.0.8", { ...form, app: "web" });
@@ -188,7 +188,7 @@ describe("ways in: changes", () => {
     }
   });
 
-  it("INGRESS-06: a route through a ListenerSet, and an Ingress or a route to another kind than a Service, is not judged, and no way for traffic within the cluster or without weight", async () => {
+  it("INGRESS-06: policy diff names a way through another parent than a Gateway, or to another backend than a Service, as not judged, and none without weight or for traffic that pods send", async () => {
     const route = (parent: string, backend: string): string =>
       object(
         "gateway.networking.k8s.io/v1",

@@ -108,7 +108,7 @@ describe("policyd/installation", function () {
     assert.equal(configuration(), before);
   });
 
-  it("HEALTH-06: with an MTU too small for IPv6 the configuration of dual-stack pods is reported and written only once the MTU has grown", async () => {
+  it("HEALTH-06: an MTU that is too small for dual-stack pods is reported, and no configuration is written until the MTU has grown", async () => {
     let mtu = 1230;
     const installation = start({ mtu: () => mtu });
     installation.apply(node("n1", ["10.244.1.0/24", "fd00:244:1::/64"]));

@@ -112,7 +112,7 @@ describe("policyd/node: rules of attachments", () => {
     assert.ok(journal.includes("link"));
   });
 
-  it("REG-01: a pod gets the host port of one that is gone while a later one with the names of that one waits", async () => {
+  it("REG-01: a pod gets the host port of a pod that is gone, and a pod that registers later under the names of the gone one is refused the port", async () => {
     const { daemon, absent, hold, published } = heldDaemon([podRecord("a"), podRecord("s", { portMappings: [] })]);
     daemon.synced();
     let questions = 0;

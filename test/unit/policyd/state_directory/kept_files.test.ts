@@ -38,7 +38,7 @@ describe("policyd/state_directory: kept directories", () => {
     return { root, kept, clock };
   }
 
-  it("STATE-01: a file that its owner removed or changed before the directory went is not restored as it was", () => {
+  it("STATE-01: when a directory was removed, a file is restored as its owner last changed it, and one that its owner had removed is not", () => {
     const { root, kept, clock } = tree();
     rmSync(`${root}/net/a`);
     writeFileSync(`${root}/net/b`, "new");
@@ -90,7 +90,7 @@ describe("policyd/state_directory: kept records", () => {
     assert.equal(kept.restoreRecords(), 0);
   });
 
-  it("STATE-07: addresses of a pod that has been replaced under its names are not reserved again, its heir's are", () => {
+  it("STATE-07: after a pod was replaced under its names, the addresses of the new pod are reserved again and those of the old one are not", () => {
     const stateDirectory = temporary();
     const dataDir = `${stateDirectory}/data`;
     mkdirSync(dataDir);

@@ -95,7 +95,7 @@ describe("cli/policy/diff: what is in no file", () => {
     onNode("db-2").replace("app: db-2", "app: db").replace("10.244.1.5", "10.244.1.6");
   for (const [what, old, young, ...expected] of [
     [
-      "all pods that a change cuts off are on the node of a pod in its network, which always reaches them there",
+      "a pod in its node's network is cut off from pods that are all on that node, where it always reaches them",
       BESIDE_HOST + ingress(block("192.168.0.1/32")),
       BESIDE_HOST + policy("{ podSelector: { matchLabels: { app: db } }, policyTypes: [Ingress] }"),
       "closes node/n1, shop/agent -> new pod in shop with app=db: 5432/TCP",
@@ -230,7 +230,7 @@ describe("cli/policy/diff: what is in no file", () => {
     assert.ok(lines.length > 0 && !lines.join().includes("new pod"), lines.join("\n"));
   });
 
-  it("DIFF-11: pods and namespaces of a file that have the names of stand-ins but for a character make the difference of any others", async () => {
+  it("DIFF-11: pods and namespaces of a file are compared as any others, even if only one character tells their names from those of stand-ins", async () => {
     const linesOf = async (prefix: string): Promise<readonly (string | number)[]> => {
       const all = Array.from({ length: 9 }, (_, i) => [`shop/${prefix}-pod-${i}`, `${prefix}-namespace-${i}/x`]).flat();
       const young = all.map((name) => pod(name, "", { app: "web" })).join("");

@@ -42,7 +42,7 @@ describe("cli/policy/dry_run: merged objects", () => {
       "changed rules-ignored",
     ],
     [
-      "a policy of a file retains those that a server has set",
+      "a policy of a file retains directions that the server would have set",
       given(`{ ${ingress} }`),
       given(`{ ${egress} }`),
       "changed rules-ignored",
@@ -72,8 +72,13 @@ describe("cli/policy/dry_run: merged objects", () => {
       "unchanged in-shadow",
     ],
     ["labels that others gave a Namespace stay", team, namespace(""), "unchanged"],
-    ["labels that were applied go with them", byApply, namespace(""), "changed"],
-    ["labels that only a file has go with it", namespace(", labels: { team: a }"), namespace(""), "changed"],
+    ["labels that were applied to a Namespace and that the change omits go", byApply, namespace(""), "changed"],
+    [
+      "labels of a Namespace in a file that the change omits go",
+      namespace(", labels: { team: a }"),
+      namespace(""),
+      "changed",
+    ],
     [
       "a Service retains the port by which a load balancer checks nodes",
       live("Service", "", `{ ${balanced}${clusterIp}, healthCheckNodePort: 30090, ${served} }`),
@@ -161,13 +166,13 @@ describe("cli/policy/dry_run: a template's pods", () => {
       ["unchanged Pod shop/head", "added Pod shop/r_raycluster_2", "added Pod shop/r_raycluster_3"],
     ],
     [
-      "are also those of a Rollout's ReplicaSet",
+      "include those of a Rollout's ReplicaSet",
       pod("web", "web").replace("pod-template-hash", "rollouts-pod-template-hash"),
       object("Rollout", "web", ` }\nspec: { ${template("app: web")} }`, "argoproj.io/v1alpha1"),
       ["unchanged Pod shop/web"],
     ],
     [
-      "are also those of a JobSet's Jobs",
+      "include those of a JobSet's Jobs",
       pod("a", "a")
         .replace("pod-template-hash: h", 'jobset.sigs.k8s.io/jobset-name: js, jobset.sigs.k8s.io/job-index: "0"')
         .replace("apps/v1, kind: ReplicaSet, name: a-h", "batch/v1, kind: Job, name: js-w-0"),
@@ -192,7 +197,7 @@ describe("cli/policy/dry_run: a template's pods", () => {
       ["unchanged Pod shop/db-0", "deleted Pod shop/db-1", "deleted Pod shop/db-2"],
     ],
     [
-      "stay as many where a StatefulSet does not say how many",
+      "keep their number where a StatefulSet states none",
       stateful("replicas: 1, "),
       stateful(),
       ["unchanged Pod shop/db-0"],
@@ -204,7 +209,7 @@ describe("cli/policy/dry_run: a template's pods", () => {
       ["unchanged Pod shop/db-25", ...Array.from({ length: 20 }, (_, i) => `added Pod shop/db-${i}`)],
     ],
     [
-      "follow it, whatever pod of the same change names the workload",
+      "follow its template, even if a pod of the same change names the workload, too",
       pod("web", "web"),
       object("Pod", "decoy", `, labels: { app: web, pod-template-hash: h }, ${decoy}`) +
         deployment("web", "app: front"),

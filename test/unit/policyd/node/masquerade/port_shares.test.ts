@@ -128,7 +128,7 @@ describe("policyd/node: shares of ports", () => {
     assert.equal(after.get(textOf([parseAddress("10.244.1.9")])), before.get(textOf([parseAddress("10.244.1.2")])));
   });
 
-  it("POD-25: of 600 pods no more than two have one share, also after some have been replaced", () => {
+  it("POD-25: no more than two of 600 pods have the same share of ports, even after some pods were replaced", () => {
     const { attach, shares, present } = setUp();
     for (let number = 1; number <= 600; number++) attach(number);
     for (let number = 1; number <= 100; number++) present.delete(`c${number}`);

@@ -22,7 +22,7 @@ function lacks(key: string): LabelRequirement {
 }
 
 describe("policyd/policies/live: the pods of groups", () => {
-  it("POL-93 SHARE-08: selectors that select more than they may, or are checked too often, are not followed at all", () => {
+  it("POL-93 SHARE-08: groups whose selectors would select too many pods, or be checked too often, get no pods at all", () => {
     const index = new GroupIndex();
     const pods = Array.from({ length: 100 }, (_, pod) => index.add(`pod${pod}`, "a", { pod: String(pod) }));
     const [all, none] = [groupsOf((key) => [lacks(key)]), groupsOf(() => [lacks("pod")])];

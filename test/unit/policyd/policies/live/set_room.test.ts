@@ -151,7 +151,7 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     assert.deepEqual(change(policy("b", 60)), [1200, 1200]);
   });
 
-  it("POL-93: a namespace whose selectors select more labels than it has room for gets no pods into their set until they select fewer", () => {
+  it("POL-93: where a namespace's selectors select more labels than it has room for, their set stays without pods until they select fewer", () => {
     const node = nodeOf(["a"], 10, {
       set: 100_000,
       elements: PLENTY,

@@ -42,7 +42,7 @@ function service(
 }
 
 describe("services/compile: a frontend that several Services claim", () => {
-  it("CLAIM-05: a balancer's address beats an external IP, the older of two wins, and a node port beats one at a node's address and one of a later name", () => {
+  it("CLAIM-05: a load balancer's address beats an external IP, the older of two external IPs wins, and a node port beats an external IP at a node's address and the node port of a Service with a later name", () => {
     const holdersOf = (...services: readonly Service[]): readonly string[] => {
       const holders = new FrontendHolders();
       for (const one of services) holders.replace(one.key, one, context);

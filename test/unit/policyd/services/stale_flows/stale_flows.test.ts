@@ -47,7 +47,7 @@ describe("services/stale_flows: the time of a round", () => {
     }
   });
 
-  it("SVC-27 CLAIM-05: flows to a node port are judged by it, whatever a Service does that claims the port in vain by an external IP", async () => {
+  it("SVC-27 CLAIM-05: flows to a node port are judged by that port's endpoints, whatever changes in a Service whose external IP claims the port in vain", async () => {
     const { tell, settle, areDeleted } = setUp();
     const [good, dead] = ["10.244.1.2", "10.244.1.3"];
     const claiming = (address: string, externalIPs = [NODE]): string =>
