@@ -39,9 +39,9 @@ export function isEarlierSandbox(holder: Sandbox, taker: Sandbox): boolean {
 }
 
 /**
- * Whether a sandbox gives its host ports and addresses to another one that wants them: because it is an earlier one of the
- * same Pod, or because it has ended without DEL. The proof of the latter is its namespace ({@link hasEnded}), or that its link is
- * gone while another Pod has its Pod's name. An ADD in progress still has its namespace.
+ * Whether a sandbox gives its host ports and addresses to another one that wants them: because it is an earlier one of
+ * the same Pod, or because it has ended without DEL. The proof of the latter is its namespace ({@link hasEnded}), or that
+ * its link is gone while another Pod has its Pod's name. An ADD in progress still has its namespace.
  */
 export function givesWay(node: PluginMachine, holder: AttachmentRecord, taker: Sandbox, hasLink: HasLink): boolean {
   if (isEarlierSandbox(holder, taker)) return true;

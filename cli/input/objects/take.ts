@@ -110,8 +110,9 @@ export function isIgnoredKind(apiVersion: string, kind: string): boolean {
   return judge({ apiVersion, kind }).type === "ignored" && unknownKindText(apiVersion, kind) === undefined;
 }
 
-/** The longest part of a generated name that an object states, and the end that stands for the API server's random one. */
+/** The number of characters of a `generateName` that the API server keeps. */
 const LONGEST_PREFIX = 58;
+/** Stands for the five characters that the API server appends at random. */
 const GENERATED_END = "xxxxx";
 
 /**

@@ -292,7 +292,7 @@ export class Cuts implements PolicyFollower {
   }
 }
 
-/** Addresses that are collected. A commit may add few to many thousands, so they are not copied. */
+/** The addresses whose flows the next round checks. The set grows in place: a commit may add thousands. */
 type Collected = Set<Address> | "all";
 
 /** Adds some addresses to those that were collected. @returns all of them */
