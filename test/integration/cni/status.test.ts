@@ -103,8 +103,8 @@ describe("STATUS", function () {
       "[]",
       noted.replace(/"bootId":"[^"]*"/, '"bootId":"another"'),
       noted.replace(/"version":1/, '"version":2'),
-      noted.replace(/"since":[\d.]+/, '"since":1e300'),
-      noted.replace(/"last":[\d.]+/, '"last":1e300'),
+      noted.replace(/"since":-?[\d.]+/, '"since":1e300'),
+      noted.replace(/"last":-?[\d.]+/, '"last":1e300'),
       `${noted.slice(0, -1)}${" ".repeat(10_000)}}`,
     ]) {
       writeFileSync(failureFile("attach"), text);
