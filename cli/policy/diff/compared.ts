@@ -39,7 +39,7 @@ export interface Comparison {
   readonly sides: Sides;
   readonly ways: Readonly<Record<keyof Sides, WaySide>>;
   readonly locations: Locations;
-  readonly diff: PolicyDiff & Pick<DiffReport, "ways">;
+  readonly diff: PolicyDiff & Pick<DiffReport, "ways" | "hidden">;
 }
 
 /** Compares two sides. @throws DrawbridgeError ERR_OBJECT for controllers that do not exist */
@@ -61,7 +61,7 @@ export function compareSides(
   };
   const ways = { before: waysOf("before"), after: waysOf("after") };
   const locations = { before: locator(read.before.manifests), after: locator(read.after.manifests) };
-  const diff = { ...diffPolicies(whole, by, standIns.names), ways: wayChanges(ways.before, ways.after, by) };
+  const diff = { ...diffPolicies(whole, by, standIns.names), ways: wayChanges(ways.before, ways.after, by), hidden: 0 };
   return { whole, standIns, sides, ways, locations, diff };
 }
 
@@ -83,7 +83,7 @@ function withoutStandIns(sides: Sides, { names }: StandIns): Sides {
  */
 export function diffReport(
   { whole, locations }: Comparison,
-  { ways, ...shown }: Comparison["diff"],
+  { ways, hidden, ...shown }: Comparison["diff"],
   isMerged: boolean,
 ): DiffReport {
   const changes = isMerged
@@ -92,6 +92,7 @@ export function diffReport(
   return {
     changes: changes.map((one) => ({ ...one, witness: witnessOf(whole, locations, one.change, one.example) })),
     ways,
+    hidden,
     appeared: shown.appeared,
     gone: shown.gone,
   };
@@ -119,5 +120,5 @@ export function shownPart({ diff, whole: sides }: Comparison, isShown: Shown, { 
   );
   const hidden = diff.changes.length + diff.ways.length - changes.length - ways.length;
   if (hidden > 0) err.write(`not shown: ${counted(hidden, "change")} of other pods, which the exit code counts\n`);
-  return { ...diff, changes, ways };
+  return { ...diff, changes, ways, hidden };
 }

@@ -1,5 +1,5 @@
 import type { CellState, HeatCell, PageContent } from "../../output/page/page.ts";
-import { type DiffReport, allInWords } from "./print.ts";
+import { type DiffReport, allInWords, noDifferenceText } from "./print.ts";
 import { type ChangeType, EFFECTS } from "./pair_change.ts";
 import type { WayChange } from "./ways.ts";
 import type { InWords } from "./witness.ts";
@@ -65,12 +65,14 @@ const LEGEND: PageContent["legend"] = [
 ];
 
 /** Returns such as `Traffic changes: 2 entries open connections, 1 closes some; of ways in 1 closes.` */
-export function summaryOf({ changes, ways }: DiffReport): string {
+export function summaryOf({ changes, ways, hidden }: DiffReport): string {
   const parts = [
     ...(changes.length === 0 ? [] : [pairsSummary(changes.map(({ change }) => change.type))]),
     ...(ways.length === 0 ? [] : [waysSummary(ways)]),
   ];
-  return parts.length === 0 ? "No difference in what may be sent." : `Traffic changes: ${parts.join("; ")}.`;
+  return parts.length === 0
+    ? `${noDifferenceText({ hidden }).replace("no", "No")}.`
+    : `Traffic changes: ${parts.join("; ")}.`;
 }
 
 function pairsSummary(types: readonly ChangeType[]): string {

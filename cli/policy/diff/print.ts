@@ -25,9 +25,9 @@ export interface DiffReport {
   readonly ways: readonly WayChange[];
   readonly appeared: OneSided;
   readonly gone: OneSided;
+  /** The number of changes of pods that the options do not show. */
+  readonly hidden: number;
 }
-
-const NO_DIFFERENCE = "no difference in what may be sent\n";
 
 /** The most names of a list that are shown to people. */
 const MOST_NAMES = 8;
@@ -35,7 +35,7 @@ const MOST_NAMES = 8;
 /** Yields the diff for people, each change with its witness. */
 export function* diffText(report: DiffReport, style: Style, columns: number): Generator<string> {
   const changes = allInWords(report);
-  if (changes.length === 0) yield NO_DIFFERENCE;
+  if (changes.length === 0) yield `${noDifferenceText(report)}\n`;
   for (const { type, word, head, lines } of changes) {
     const [first = "", ...more] = lines.map(printable);
     yield foldLine(`${(type === "added" ? style.good : style.bad)(word)} ${printable(head)}`, columns, 0, 2);
@@ -54,6 +54,12 @@ export function* diffText(report: DiffReport, style: Style, columns: number): Ge
     ];
     for (const line of lines) yield style.faint(foldLine(printable(line), columns, 0, 2));
   }
+}
+
+/** Returns the words for a diff that shows no change. */
+export function noDifferenceText({ hidden }: Pick<DiffReport, "hidden">): string {
+  const others = hidden === 0 ? "" : `, except for ${counted(hidden, "change")} of pods that are not shown`;
+  return `no difference in what may be sent${others}`;
 }
 
 /** Returns all changes in words, those of ways in last. */
