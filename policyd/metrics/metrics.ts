@@ -37,9 +37,11 @@ export interface MetricSources {
 /** A number with its labels. */
 type Sample = readonly [labels: Readonly<Record<string, string>>, number];
 
-/** One metric whose value is stored elsewhere, or one for each value of one or several labels. */
+/**
+ * One metric whose value is stored elsewhere, or one for each value of one or several labels. It is a counter if its
+ * name ends as Prometheus names counters, and a gauge otherwise.
+ */
 export interface Description {
-  readonly type: "gauge" | "counter";
   readonly name: string;
   readonly help: string;
   readonly value:
@@ -65,30 +67,24 @@ export function addMetrics(registry: Registry, sources: MetricSources): void {
   }
 }
 
-function metricOf({ type, name, help, value }: Description): Gauge | Counter {
+function metricOf({ name, help, value }: Description): Gauge | Counter {
   const labelNames = typeof value === "function" ? [] : "label" in value ? [value.label] : [...value.labels];
   const samples = (): Iterable<Sample> => {
     if (typeof value === "function") return [[{}, value()]];
     if ("labels" in value) return value.of();
     return [...value.of()].map(([text, number]) => [{ [value.label]: text }, number] as const);
   };
-  const common = { name, help, labelNames, registers: [] };
-  if (type === "gauge") {
-    return new Gauge({
-      ...common,
-      collect() {
-        this.reset();
-        for (const [labels, number] of samples()) this.set(labels, number);
-      },
-    });
-  }
-  return new Counter({
-    ...common,
-    collect() {
+  const configuration = {
+    name,
+    help,
+    labelNames,
+    registers: [],
+    collect(this: Gauge | Counter) {
       this.reset();
       for (const [labels, number] of samples()) this.inc(labels, number);
     },
-  });
+  };
+  return name.endsWith("_total") ? new Counter(configuration) : new Gauge(configuration);
 }
 
 function ofDaemon({
@@ -103,61 +99,51 @@ function ofDaemon({
   const start = Date.now() / 1000 - process.uptime();
   return [
     {
-      type: "gauge",
       name: "drawbridge_build_info",
       help: "1, with the version of policyd.",
       value: { label: "version", of: () => [[daemon().version, 1]] },
     },
     {
-      type: "gauge",
       name: "drawbridge_objects",
       help: "Known objects, by kind.",
       value: { label: "kind", of: () => Object.entries(daemon().objects) },
     },
     {
-      type: "gauge",
       name: "drawbridge_objects_read",
       help: "Whether all objects have been read once: 1 or 0.",
       value: () => Number(daemon().isSynced),
     },
     {
-      type: "counter",
       name: "drawbridge_object_problems_total",
       help: "Problems that kept objects from being used unchanged, by the kind of the object, other for files.",
       value: { label: "kind", of: objectProblems },
     },
     {
-      type: "counter",
       name: "drawbridge_kubernetes_events_total",
       help: "Events for the API server by outcome: created, known by an earlier one, suppressed as too many of one object, dropped unwritten.",
       value: { label: "outcome", of: () => Object.entries(events() ?? {}) },
     },
     {
-      type: "gauge",
       name: "drawbridge_api_staleness_seconds",
       help: "How long the objects in use may have been out of date; 0 while the API server reports changes.",
       value: { label: "resource", of: staleness },
     },
     {
-      type: "counter",
       name: "drawbridge_api_restored_total",
       help: "Lists of an older state than the known objects, as after a restore of etcd.",
       value: { label: "resource", of: restored },
     },
     {
-      type: "gauge",
       name: "drawbridge_problems",
       help: "Current problems, as the status lists them.",
       value: () => daemon().problemCount,
     },
     {
-      type: "gauge",
       name: "drawbridge_attachments",
       help: "Pods of this node that are known.",
       value: () => daemon().attachments,
     },
     {
-      type: "gauge",
       name: "drawbridge_attachment_failure_seconds",
       help: "For how long pods of a network have failed to be attached, by reason: addresses (the range is full), ports (the bridge is full), daemon (it did not answer), other; 0 after a success.",
       value: {
@@ -167,25 +153,21 @@ function ofDaemon({
       },
     },
     {
-      type: "counter",
       name: "drawbridge_node_repairs_total",
       help: "Repairs of the node's network state that another program had changed, by part: bridge, setting, address, route, port, neighbour, bypass, reservation (of a pod's address).",
       value: { label: "part", of: nodeRepairs },
     },
     {
-      type: "gauge",
       name: "process_start_time_seconds",
       help: "When policyd was started, in seconds since the epoch.",
       value: () => start,
     },
     {
-      type: "gauge",
       name: "process_resident_memory_bytes",
       help: "Resident memory.",
       value: () => process.memoryUsage.rss(),
     },
     {
-      type: "counter",
       name: "process_cpu_seconds_total",
       help: "Time of processors in user and kernel mode.",
       value: () => {
@@ -199,49 +181,41 @@ function ofDaemon({
 function ofSync({ ruleset, drops, policies }: MetricSources): readonly Description[] {
   return [
     {
-      type: "gauge",
       name: "drawbridge_synced",
       help: "Whether the kernel has the rules for all objects that the daemon knows: 1 or 0.",
       value: () => Number(ruleset().isReconciled && policies.isWorkedOut()),
     },
     {
-      type: "gauge",
       name: "drawbridge_elements",
       help: "Elements that our tables should have.",
       value: () => ruleset().elements,
     },
     {
-      type: "gauge",
       name: "drawbridge_sync_pending_elements",
       help: "Elements that the kernel does not have as desired yet.",
       value: () => ruleset().pending,
     },
     {
-      type: "counter",
       name: "drawbridge_sync_commits_total",
       help: "Batches that took effect.",
       value: () => ruleset().commits,
     },
     {
-      type: "counter",
       name: "drawbridge_sync_failures_total",
       help: "Batches and reads that the kernel refused.",
       value: () => ruleset().failures,
     },
     {
-      type: "counter",
       name: "drawbridge_sync_repairs_total",
       help: "Objects and elements that another program had changed and that were repaired.",
       value: () => ruleset().repairs,
     },
     {
-      type: "counter",
       name: "drawbridge_sync_table_replacements_total",
       help: "Tables that were written as a whole.",
       value: () => ruleset().replacements,
     },
     {
-      type: "counter",
       name: "drawbridge_dropped_packets_total",
       help: "Packets that our rules dropped, by the reason that stands in the rule's comment.",
       value: { label: "reason", of: drops },
@@ -252,13 +226,11 @@ function ofSync({ ruleset, drops, policies }: MetricSources): readonly Descripti
 function ofFlows({ flowLedger }: MetricSources): readonly Description[] {
   return [
     {
-      type: "gauge",
       name: "drawbridge_flow_ledger_rows",
       help: "Rows of the flow ledger; 0 while flowLedger is false.",
       value: () => flowLedger()?.size ?? 0,
     },
     {
-      type: "counter",
       name: "drawbridge_flow_ledger_lost_total",
       help: "Losses of the flow ledger: rows that made room for others, connections whose end was not awaited, overruns of the kernel's events.",
       value: {
@@ -275,13 +247,11 @@ function ofFlows({ flowLedger }: MetricSources): readonly Description[] {
 function ofServices({ services, refusedHostPorts, staleFlows }: MetricSources): readonly Description[] {
   return [
     {
-      type: "gauge",
       name: "drawbridge_ignored_endpoints",
       help: "Addresses of Services' endpoints that no endpoint can have: loopback, link-local, multicast, unspecified.",
       value: () => services().ignoredEndpoints,
     },
     {
-      type: "gauge",
       name: "drawbridge_refused_sockets",
       help: "Addresses with ports that Services or Pods claim but do not get.",
       value: {
@@ -290,13 +260,11 @@ function ofServices({ services, refusedHostPorts, staleFlows }: MetricSources): 
       },
     },
     {
-      type: "gauge",
       name: "drawbridge_services_without_local_endpoints",
       help: "Services that drop packets because a traffic policy Local, internal or external, finds endpoints only on other nodes.",
       value: { label: "traffic_policy", of: () => Object.entries(services().withoutLocal) },
     },
     {
-      type: "counter",
       name: "drawbridge_stale_flows_deleted_total",
       help: "Flows that were deleted from connection tracking because their Service or endpoint has gone.",
       value: staleFlows,

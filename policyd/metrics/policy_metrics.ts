@@ -16,79 +16,66 @@ export function ofPolicies({ notices, counters, counts }: PolicyMetricSources): 
   const { sums } = counters;
   return [
     {
-      type: "gauge",
       name: "drawbridge_policies_in_force",
       help: "Whether NetworkPolicy and ClusterNetworkPolicy are in force on this node: 1 or 0.",
       value: () => Number(notices.isInForce),
     },
     {
-      type: "gauge",
       name: "drawbridge_network_policies",
       help: "NetworkPolicies by their state on this node: enforced, restricted (allow less than they say), shadow (only tried out), off (policies: false).",
       value: { label: "state", of: () => Object.entries(notices.states()) },
     },
     {
-      type: "gauge",
       name: "drawbridge_policy_profiles",
       help: "Distinct sets of policies that select pods of this node, in one direction.",
       value: () => sums.profiles,
     },
     {
-      type: "gauge",
       name: "drawbridge_policy_sets",
       help: "Sets for the groups in the rules of those policies, each for two families.",
       value: () => counts?.sets().sets ?? 0,
     },
     {
-      type: "gauge",
       name: "drawbridge_policy_set_members",
       help: "Pods and nodes in those sets, each counted in every set it is in.",
       value: () => counts?.sets().members ?? 0,
     },
     {
-      type: "gauge",
       name: "drawbridge_policy_set_elements",
       help: "Elements of those sets: pairs of an address and a port. Those of NetworkPolicies are bounded.",
       value: () => counts?.sets().elements ?? 0,
     },
     {
-      type: "gauge",
       name: "drawbridge_policy_closed_sets",
       help: "Sets that lack elements, or lists of policies that lack sets, for want of room.",
       value: () => counts?.sets().closed ?? 0,
     },
     {
-      type: "gauge",
       name: "drawbridge_policy_last_commit_timestamp_seconds",
       help: "When the rules of policies were last changed, in seconds since the epoch; 0 for never.",
       value: () => counters.lastCommit,
     },
     {
-      type: "counter",
       name: "drawbridge_policy_would_drop_packets_total",
       help: "Packets that passed and that shadow NetworkPolicies would have dropped.",
       value: { label: "direction", of: () => sums.wouldDrop() },
     },
     {
-      type: "counter",
       name: "drawbridge_policy_merged_rule_packets_total",
       help: "Packets allowed by merged rules of pods with many rules, for which the single rule is not known.",
       value: { label: "direction", of: () => sums.several() },
     },
     {
-      type: "counter",
       name: "drawbridge_policy_log_packets_total",
       help: "Packets of the drop log: explained, repeated within a minute, too many at once, or not ours.",
       value: { label: "result", of: () => logged(counts?.dropLog()) },
     },
     {
-      type: "counter",
       name: "drawbridge_policy_log_overruns_total",
       help: "Times packets of the drop log were lost before they were read.",
       value: () => counts?.dropLog().overruns ?? 0,
     },
     {
-      type: "counter",
       name: "drawbridge_policy_live_connections_total",
       help: "Live connections that were cut because a change denies them, and restored because another allows them again.",
       value: {
@@ -97,7 +84,6 @@ export function ofPolicies({ notices, counters, counts }: PolicyMetricSources): 
       },
     },
     {
-      type: "gauge",
       name: "drawbridge_policy_numbered_connections",
       help: "Connections that rules know by number: settled before the policies came, or reset because they were cut.",
       value: {
@@ -106,19 +92,16 @@ export function ofPolicies({ notices, counters, counts }: PolicyMetricSources): 
       },
     },
     {
-      type: "counter",
       name: "drawbridge_policy_cut_failures_total",
       help: "Times live connections could not be checked against changed policies; each was retried.",
       value: () => counts?.cuts().failures ?? 0,
     },
     {
-      type: "gauge",
       name: "drawbridge_policy_named_addresses",
       help: "Addresses that pods of this node know, or knew, by the domain names of their policies.",
       value: () => counts?.names().known ?? 0,
     },
     {
-      type: "counter",
       name: "drawbridge_policy_name_answers_total",
       help: "DNS answers for domain names of policies by outcome: used, refused (an address of the inside), dropped (too many addresses), overrun (times answers were lost before they were read).",
       value: { label: "result", of: () => answers(counts?.names()) },
