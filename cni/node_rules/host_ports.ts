@@ -106,10 +106,7 @@ export const hairpinRules: readonly Rule[] = [
     rule(
       anyFlag("ct status", "dnat"),
       inSet(concatenation(familyWords[family].source, familyWords[family].destination), sets[family].hairpin.name),
-      {
-        kind: "masquerade",
-        isFullyRandom: true,
-      },
+      { kind: "masquerade" },
     ),
   ),
   ...localhostMasquerade,

@@ -121,7 +121,7 @@ export const localhostOutput = {
 
 /** Rules for postrouting at 100: the pod's answer can be routed only to an address of the node. */
 export const localhostMasquerade: readonly Rule[] = [equals("ip saddr", ANY_SOURCE), inLoopback("ip6 saddr")].map(
-  (fromClient) => rule(anyFlag("ct status", "dnat"), fromClient, { kind: "masquerade", isFullyRandom: true }),
+  (fromClient) => rule(anyFlag("ct status", "dnat"), fromClient, { kind: "masquerade" }),
 );
 
 /** The last statement of a rule at prerouting, after NAT, for translated packets. */

@@ -64,8 +64,8 @@ export const PORTLESS_REASON = "masqueraded packet of a protocol without ports";
  */
 export function hiding(...conditions: readonly Statement[]): readonly Rule[] {
   return [
-    rule(...conditions, hasPorts, { kind: "masquerade", isFullyRandom: true, ports: HIDDEN_PORTS }),
-    rule(...conditions, isIcmp, { kind: "masquerade", isFullyRandom: true }),
+    rule(...conditions, hasPorts, { kind: "masquerade", ports: HIDDEN_PORTS }),
+    rule(...conditions, isIcmp, { kind: "masquerade" }),
     dropping(PORTLESS_REASON, ...conditions),
   ];
 }

@@ -25,11 +25,7 @@ export class NetlinkError extends DrawbridgeError {
 }
 
 /** NLMSGERR_ATTR_* (include/uapi/linux/netlink.h). */
-const extendedAck = {
-  message: [1, string],
-  offset: [2, u32],
-  missingType: [5, u32],
-} as const satisfies AttributeTable;
+const extendedAck = { message: [1, string], offset: [2, u32] } as const satisfies AttributeTable;
 
 const CAPPED = 0x100;
 const ACK_TLVS = 0x200;

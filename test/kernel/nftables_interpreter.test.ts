@@ -167,10 +167,7 @@ const table: Table = {
       name: "nat_post",
       base: { type: "nat", hook: "postrouting", priority: 100, policy: "accept" },
       rules: [
-        comment("leaves masked", hasBit("meta mark", BIT), isUdp, counter, {
-          kind: "masquerade",
-          isFullyRandom: false,
-        }),
+        comment("leaves masked", hasBit("meta mark", BIT), isUdp, counter, { kind: "masquerade" }),
         comment("leaves", isUdp, counter),
       ],
     },

@@ -139,7 +139,7 @@ function addTable({ family, name, comment, isOwned }: Omit<Table, "sets" | "chai
   );
 }
 
-function addChain({ family, name: table }: TableReference, { name, base, comment }: Omit<Chain, "rules">): Request {
+function addChain({ family, name: table }: TableReference, { name, base }: Omit<Chain, "rules">): Request {
   return nftablesRequest(
     `add chain ${family} ${table} ${name}`,
     { message: Message.NEW_CHAIN, flags: MessageFlag.CREATE, family, layout: chainLayout },
@@ -156,7 +156,6 @@ function addChain({ family, name: table }: TableReference, { name, base, comment
             policy: policies[base.policy],
             type: base.type,
           }),
-      ...commented(comment),
     },
   );
 }

@@ -10,9 +10,9 @@ import { lowerRewrite } from "./rewrite_code.ts";
 import type { RateLimit, Rule, Statement, Verdict } from "../model/statement.ts";
 
 /** NF_* and NFT_*: the codes of verdicts (include/uapi/linux/netfilter.h, nf_tables.h). */
-export const verdictCodes = { drop: 0, accept: 1, continue: -1, jump: -3, goto: -4, return: -5 } as const;
+export const verdictCodes = { drop: 0, accept: 1, jump: -3, goto: -4, return: -5 } as const;
 
-const unitSeconds = { second: 1n, minute: 60n, hour: 3600n, day: 86_400n } as const;
+const unitSeconds = { second: 1n, hour: 3600n } as const;
 const LIMIT_PACKETS = 0;
 const LIMIT_INVERTED = 1;
 /** NFT_QUEUE_FLAG_BYPASS */
@@ -48,7 +48,7 @@ export function verdictData(verdict: Verdict): {
 /** Returns the verdict of a code and a chain's name; undefined for a verdict that we do not use. */
 export function verdictOf(code: number, chain: string | undefined): Verdict | undefined {
   const signed = code | 0;
-  for (const kind of ["accept", "drop", "continue", "return"] as const) {
+  for (const kind of ["accept", "drop", "return"] as const) {
     if (verdictCodes[kind] === signed) return { kind };
   }
   for (const kind of ["jump", "goto"] as const) {

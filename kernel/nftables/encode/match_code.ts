@@ -45,8 +45,7 @@ export function lowerMatch(code: RuleCode, { left, isNegated, right: given }: Ma
 }
 
 /**
- * Returns the operand as nft has it: a set of one value or range becomes that value or range; a range of one value, and
- * a value under a full mask, become the value.
+ * Returns the operand as nft has it: a set or range of one value, and a value under a full mask, become the value.
  */
 export function simplified(operand: Operand): Operand {
   if (operand.kind === "range") {
@@ -54,10 +53,8 @@ export function simplified(operand: Operand): Operand {
   }
   if (operand.kind === "masked" && operand.mask === ALL_BITS) return { kind: "value", value: operand.value };
   if (operand.kind !== "anonymous") return operand;
-  const [only, ...others] = operand.elements;
-  const [field, ...fields] = only ?? [];
-  if (field === undefined || others.length > 0 || fields.length > 0) return operand;
-  return typeof field === "object" ? simplified({ kind: "range", ...field }) : { kind: "value", value: field };
+  const [value, ...others] = operand.values;
+  return value === undefined || others.length > 0 ? operand : { kind: "value", value };
 }
 
 function lowerComparison(
@@ -119,12 +116,11 @@ function lowerPrefix(code: RuleCode, type: DataType, { cidr }: OperandOf<"prefix
 function lowerAnonymous(
   code: RuleCode,
   types: readonly DataType[],
-  { elements }: OperandOf<"anonymous">,
+  { values }: OperandOf<"anonymous">,
   isNegated: boolean,
 ): void {
-  if (elements.length === 0) throw refuse("a set of no elements", "at least one");
-  const isInterval = elements.some((fields) => fields.some((field) => typeof field === "object"));
-  const setId = code.addAnonymousSet({ types, isInterval, elements });
+  if (values.length === 0) throw refuse("a set of no elements", "at least one");
+  const setId = code.addAnonymousSet({ types, values });
   const flags = isNegated ? LOOKUP_INVERTED : 0;
   code.emit(instruction("lookup", { set: ANONYMOUS_NAME, source: register(0), setId, flags }));
 }

@@ -48,7 +48,6 @@ const ITEM = 1;
 export const tableAttributes = {
   name: [1, string],
   flags: [2, be32],
-  handle: [4, be64],
   userdata: [6, bytes],
   owner: [7, be32],
 } as const satisfies AttributeTable;
@@ -59,20 +58,17 @@ const hookAttributes = { number: [1, be32], priority: [2, be32] } as const satis
 /** NFTA_CHAIN_* */
 export const chainAttributes = {
   table: [1, string],
-  handle: [2, be64],
   name: [3, string],
   hook: [4, nested(hookAttributes)],
   policy: [5, be32],
   type: [7, string],
   flags: [10, be32],
-  userdata: [12, bytes],
 } as const satisfies AttributeTable;
 
 /** NFTA_RULE_* */
 export const ruleAttributes = {
   table: [1, string],
   chain: [2, string],
-  handle: [3, be64],
   instructions: [4, list(ITEM, instructionType)],
   userdata: [7, bytes],
 } as const satisfies AttributeTable;
@@ -100,7 +96,6 @@ export const setAttributes = {
   timeout: [11, be64],
   collection: [12, be32],
   userdata: [13, bytes],
-  handle: [16, be64],
   instruction: [17, instructionType],
 } as const satisfies AttributeTable;
 

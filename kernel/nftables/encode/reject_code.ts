@@ -26,9 +26,6 @@ export function rejectionOf(
   if (reply === "tcp reset") {
     return { type: RejectType.TCP_RESET, code: 0, text: `${isTcp ? "" : "meta l4proto tcp "}reject with tcp reset` };
   }
-  if (reply === "icmpx admin-prohibited") {
-    return { type: RejectType.ANY_ICMP, code: 3, text: "reject with icmpx admin-prohibited" };
-  }
   if (network !== "ip" && network !== "ip6") return { type: RejectType.ANY_ICMP, code: 1, text: "reject" };
   const { word, code } = replies[network];
   return { type: RejectType.ICMP, code, text: `reject with ${word} port-unreachable` };

@@ -118,12 +118,8 @@ function lowerNat(code: RuleCode, { lookup, family, hasPort }: NatTarget): void 
   code.emit(instruction("nat", { type: DESTINATION, family: NFPROTO[family], addressMin: register(0), ...port }));
 }
 
-function lowerMasquerade(
-  code: RuleCode,
-  { isFullyRandom, ports }: Extract<Rewrite, { readonly kind: "masquerade" }>,
-): void {
-  const random = isFullyRandom ? NatFlag.FULLY_RANDOM : 0;
-  if (ports === undefined) return code.emit(instruction("masq", random === 0 ? {} : { flags: random }));
+function lowerMasquerade(code: RuleCode, { ports }: Extract<Rewrite, { readonly kind: "masquerade" }>): void {
+  if (ports === undefined) return code.emit(instruction("masq", { flags: NatFlag.FULLY_RANDOM }));
   const { first, last } = ports;
   checkInteger("first masquerade port", first, 1, 0xffff);
   checkInteger("last masquerade port", last, first, 0xffff);
@@ -132,7 +128,7 @@ function lowerMasquerade(
   if (hasRange) code.immediate(4, valueBytes([dataTypes.inet_service], [last]));
   code.emit(
     instruction("masq", {
-      flags: random | NatFlag.PORT_SPECIFIED,
+      flags: NatFlag.FULLY_RANDOM | NatFlag.PORT_SPECIFIED,
       portMin: register(0),
       ...(hasRange ? { portMax: register(4) } : {}),
     }),

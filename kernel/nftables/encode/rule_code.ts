@@ -10,7 +10,6 @@ import {
   isMeta,
   isPayload,
   isRoute,
-  type KeyField,
   type MapLookup,
   metaKeys,
   payloadFields,
@@ -38,8 +37,7 @@ export interface AnonymousSet {
   /** Its number within the batch, by which the rule refers to it (NFTA_LOOKUP_SET_ID). */
   readonly id: number;
   readonly types: readonly DataType[];
-  readonly isInterval: boolean;
-  readonly elements: readonly (readonly KeyField[])[];
+  readonly values: readonly Scalar[];
 }
 
 /**

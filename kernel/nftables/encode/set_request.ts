@@ -65,9 +65,8 @@ export function setSize({ size, isDynamic }: SetDefinition): number | undefined 
 
 /** Returns the messages that make the set of a single rule with its elements. */
 export function anonymousSetRequests(table: TableReference, set: AnonymousSet): readonly Request[] {
-  const code = { key: set.types, data: undefined, isInterval: set.isInterval };
-  const fields = set.isInterval && set.types.length > 1 ? fieldsOf(set.types) : undefined;
-  const elements = set.elements.map((key) => ({ key }));
+  const code = { key: set.types, data: undefined, isInterval: false };
+  const elements = set.values.map((value) => ({ key: [value] }));
   return [
     nftablesRequest(
       `add a set for one rule of ${table.family} ${table.name}`,
@@ -75,18 +74,10 @@ export function anonymousSetRequests(table: TableReference, set: AnonymousSet): 
       {
         table: table.name,
         name: ANONYMOUS_NAME,
-        flags:
-          SetFlag.ANONYMOUS |
-          SetFlag.CONSTANT |
-          (set.isInterval ? SetFlag.INTERVAL : 0) |
-          (fields === undefined ? 0 : SetFlag.CONCATENATION),
+        flags: SetFlag.ANONYMOUS | SetFlag.CONSTANT,
         keyType: typeNumber(set.types),
         keyLength: storedSize(set.types),
-        // Older kernels count both ends of a range (nft_rbtree).
-        description: {
-          size: set.isInterval ? 2 * elements.length : elements.length,
-          ...(fields === undefined ? {} : { fields }),
-        },
+        description: { size: elements.length },
         id: set.id,
         userdata: anonymousUserdata(set.types),
       },

@@ -6,7 +6,7 @@ import { checkComment } from "../model/identifier.ts";
 import type { KeyPart, SetDefinition } from "../model/object.ts";
 
 /** nft's part of an object's user data (libnftnl, include/libnftnl/udata.h), which the kernel stores unread. */
-const SetField = { KEY_BYTE_ORDER: 0, DATA_BYTE_ORDER: 1, KEY_TYPEOF: 3, DATA_TYPEOF: 4, COMMENT: 7 } as const;
+const SetField = { KEY_BYTE_ORDER: 0, DATA_BYTE_ORDER: 1, KEY_TYPEOF: 3, DATA_TYPEOF: 4 } as const;
 const COMMENT = 0;
 const TYPEOF_EXPRESSION = 0;
 const TYPEOF_DATA = 1;
@@ -61,25 +61,20 @@ function number(writer: Writer, type: number, value: number): void {
   writer.u32(value);
 }
 
-/** Appends a comment. Its characters are one byte each, and fewer than 255. */
-function text(writer: Writer, type: number, value: string): void {
-  writer.u8(type);
-  writer.u8(checkComment(value).length + 1);
-  writer.text(value);
-  writer.u8(0);
-}
-
-/** Returns the user data of a table, chain, rule or element with a comment. */
+/** Returns the user data of a table, rule or element with a comment. */
 export function commentUserdata(comment: string): Uint8Array {
   return built((writer) => writeComment(writer, comment));
 }
 
-/** Appends {@link commentUserdata}. */
+/** Appends {@link commentUserdata}. A comment's characters are one byte each, and fewer than 255. */
 export function writeComment(writer: Writer, comment: string): void {
-  text(writer, COMMENT, comment);
+  writer.u8(COMMENT);
+  writer.u8(checkComment(comment).length + 1);
+  writer.text(comment);
+  writer.u8(0);
 }
 
-/** Returns the comment in the user data of a table, chain, rule or element; undefined without one. */
+/** Returns the comment in the user data of a table, rule or element; undefined without one. */
 export function commentOf(userdata: Uint8Array | undefined): string | undefined {
   if (userdata === undefined) return undefined;
   for (let offset = 0; offset + 2 <= userdata.length;) {
@@ -110,11 +105,11 @@ function exemplarEntry(type: DataTypeName): Exemplar {
 }
 
 /**
- * Returns the user data of a set: its comment, and what nft needs to list keys without a type number of their own.
+ * Returns the user data of a set: what nft needs to list keys without a type number of their own.
  *
  * @throws DrawbridgeError ERR_NFTABLES_VALUE for a key that cannot be described
  */
-export function setUserdata({ key, data, comment }: SetDefinition): Uint8Array {
+export function setUserdata({ key, data }: SetDefinition): Uint8Array {
   return built((writer) => {
     number(writer, SetField.KEY_BYTE_ORDER, byteOrderOf(key));
     if (typeof data === "object") number(writer, SetField.DATA_BYTE_ORDER, byteOrderOf(data));
@@ -122,7 +117,6 @@ export function setUserdata({ key, data, comment }: SetDefinition): Uint8Array {
       field(writer, SetField.KEY_TYPEOF, typeofConcatenation(key));
       if (typeof data === "object") field(writer, SetField.DATA_TYPEOF, typeofConcatenation(data));
     }
-    if (comment !== undefined) text(writer, SetField.COMMENT, comment);
   });
 }
 

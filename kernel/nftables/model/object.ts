@@ -36,7 +36,6 @@ export interface BaseChain {
 export interface Chain {
   readonly name: string;
   readonly base?: BaseChain;
-  readonly comment?: string;
   readonly rules: readonly Rule[];
 }
 
@@ -64,7 +63,6 @@ export interface SetDefinition {
   readonly size?: number;
   /** Whether each element counts the packets that match it. */
   readonly hasCounters?: boolean;
-  readonly comment?: string;
 }
 
 /** One element of a set or, with `data`, of a map. */

@@ -1,19 +1,11 @@
 import type { Cidr } from "../../ip/cidr.ts";
 import type { Address } from "../../ip/address.ts";
 import type { Scalar } from "./data_type.ts";
-import type {
-  Concatenation,
-  ConnectionName,
-  Expression,
-  JenkinsHash,
-  KeyField,
-  MapLookup,
-  Selector,
-} from "./expression.ts";
+import type { Concatenation, ConnectionName, Expression, JenkinsHash, MapLookup, Selector } from "./expression.ts";
 
 /** The fate of a packet, or the chain in which it continues. */
 export type Verdict =
-  | { readonly kind: "accept" | "drop" | "return" | "continue" }
+  | { readonly kind: "accept" | "drop" | "return" }
   | { readonly kind: "jump" | "goto"; readonly chain: string };
 
 /** The right side of a match. */
@@ -29,7 +21,7 @@ export type Operand =
   | { readonly kind: "masked"; readonly mask: number; readonly value: number }
   | { readonly kind: "set"; readonly name: string }
   /** A constant set that only this rule uses. */
-  | { readonly kind: "anonymous"; readonly elements: readonly (readonly KeyField[])[] };
+  | { readonly kind: "anonymous"; readonly values: readonly Scalar[] };
 
 /** A test; a packet that fails it leaves the rule. */
 export interface Match {
@@ -49,7 +41,7 @@ export interface NatTarget {
 export interface RateLimit {
   readonly kind: "limit";
   readonly rate: number;
-  readonly unit: "second" | "minute" | "hour" | "day";
+  readonly unit: "second" | "hour";
   /** In packets. */
   readonly burst: number;
   /** True to match packets above the rate, false for those within it. */
@@ -79,7 +71,6 @@ export type Statement =
   /** With `ports` the source port becomes one of these; the rule must test `meta l4proto` first. */
   | {
       readonly kind: "masquerade";
-      readonly isFullyRandom: boolean;
       readonly ports?: { readonly first: number; readonly last: number };
     }
   /** mark = mark | bits, or mark & bits */
@@ -94,7 +85,7 @@ export type Statement =
   | { readonly kind: "set trace" }
   /** Writes an address into the packet but not into its connection, so the kernel does not translate the answers. */
   | { readonly kind: "set address"; readonly field: AddressField; readonly value: Address | ConnectionName }
-  | { readonly kind: "reject"; readonly reply: "icmpx port-unreachable" | "icmpx admin-prohibited" | "tcp reset" }
+  | { readonly kind: "reject"; readonly reply: "icmpx port-unreachable" | "tcp reset" }
   | {
       readonly kind: "dynamic";
       readonly operation: "add" | "update" | "delete";
@@ -133,14 +124,9 @@ export function inSet(left: Match["left"], name: string): Match {
   return { kind: "match", left, isNegated: false, right: { kind: "set", name } };
 }
 
-/** `left { a, b }` for single values */
+/** `left { a, b }` */
 export function oneOf(left: Match["left"], values: readonly Scalar[]): Match {
-  return {
-    kind: "match",
-    left,
-    isNegated: false,
-    right: { kind: "anonymous", elements: values.map((value) => [value]) },
-  };
+  return { kind: "match", left, isNegated: false, right: { kind: "anonymous", values } };
 }
 
 /** `left first-last`: one of these numbers */

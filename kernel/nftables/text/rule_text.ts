@@ -69,7 +69,7 @@ function formatRewrite(statement: Rewrite): string {
     case "dnat":
       return `dnat ${statement.target.family} to ${formatExpression(statement.target.lookup)}`;
     case "masquerade":
-      return `masquerade${formatPorts(statement.ports)}${statement.isFullyRandom ? " fully-random" : ""}`;
+      return `masquerade${formatPorts(statement.ports)} fully-random`;
     case "set mark":
       return formatSetMark(statement);
     case "set priority from":
@@ -145,7 +145,7 @@ function formatOperand(operand: Exclude<Operand, { kind: "masked" }>, types: rea
     case "set":
       return `@${checkName("set", operand.name)}`;
     case "anonymous":
-      return `{ ${operand.elements.map((fields) => formatKey(types, fields)).join(", ")} }`;
+      return `{ ${operand.values.map((value) => formatKey(types, [value])).join(", ")} }`;
   }
 }
 

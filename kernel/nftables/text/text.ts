@@ -65,7 +65,6 @@ function setHead(set: SetDefinition): readonly string[] {
     ...(set.hasCounters === true ? ["counter"] : []),
     ...(typeof set.timeout === "number" ? [`timeout ${formatNftDuration(set.timeout)}`] : []),
     ...(set.collectionInterval === undefined ? [] : [`gc-interval ${formatNftDuration(set.collectionInterval)}`]),
-    ...(set.comment === undefined ? [] : [`comment "${checkComment(set.comment)}"`]),
   ];
 }
 
@@ -82,19 +81,12 @@ function formatSetType(set: SetDefinition): string {
   return `${isTypeof ? "typeof" : "type"} ${names(set.key)}${data}`;
 }
 
-function formatChain(chain: Chain, family: TableFamily): readonly string[] {
+function formatChain({ name, base, rules }: Chain, family: TableFamily): readonly string[] {
   return [
-    `chain ${checkName("chain", chain.name)} {`,
-    ...chainHead(chain).map((line) => `\t${line}`),
-    ...chain.rules.map((rule) => `\t${formatRule(rule, family)}`),
+    `chain ${checkName("chain", name)} {`,
+    ...(base === undefined ? [] : [`\t${formatBase(base)}`]),
+    ...rules.map((rule) => `\t${formatRule(rule, family)}`),
     "}",
-  ];
-}
-
-function chainHead(chain: Omit<Chain, "rules">): readonly string[] {
-  return [
-    ...(chain.comment === undefined ? [] : [`comment "${checkComment(chain.comment)}"`]),
-    ...(chain.base === undefined ? [] : [formatBase(chain.base)]),
   ];
 }
 

@@ -35,7 +35,7 @@ const PORTED = ["icmp", "tcp", "udp", "ipv6-icmp", "sctp"] as const;
 /** Clears the priority, in which the rules carry the share, before the packet leaves. */
 export const clearPriority: Statement = { kind: "clear priority" };
 
-const masquerade = { kind: "masquerade", isFullyRandom: true } as const satisfies Statement;
+const masquerade = { kind: "masquerade" } as const satisfies Statement;
 
 /**
  * Returns the part of the inet table that gives each pod leaving with the node's address its own ports (POD-25), so

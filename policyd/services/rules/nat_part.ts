@@ -53,7 +53,7 @@ export function nat({ masqueradeBit }: ServiceRules): TablePart {
           ...FAMILIES.map((family) =>
             rule(
               inSet(concatenation(words[family].source, words[family].destination), `${ADDRESS_SETS.hairpin}${family}`),
-              { kind: "masquerade", isFullyRandom: true },
+              { kind: "masquerade" },
             ),
           ),
         ],

@@ -34,7 +34,7 @@ export const everythingTable: Table = {
   name: "everything",
   comment: "all of it",
   sets: [
-    { name: "addresses4", key: ["ipv4_addr"], comment: "exact" },
+    { name: "addresses4", key: ["ipv4_addr"] },
     { name: "addresses6", key: ["ipv6_addr"] },
     { name: "ranges4", key: ["ipv4_addr"], isInterval: true },
     { name: "ranges6", key: ["ipv6_addr"], isInterval: true },
@@ -49,7 +49,6 @@ export const everythingTable: Table = {
       key: ["ipv4_addr", "inet_proto", "inet_service", modulus2],
       data: ["ipv4_addr", "inet_service"],
       hasCounters: true,
-      comment: "two endpoints",
     },
     {
       name: "endpoints6",
@@ -83,7 +82,7 @@ export const everythingTable: Table = {
     },
   ],
   chains: [
-    { name: "profile", comment: "a profile", rules: [rule(counter, drop)] },
+    { name: "profile", rules: [rule(counter, drop)] },
     {
       name: "nat_prerouting",
       base: { type: "nat", hook: "prerouting", priority: -100, policy: "accept" },
@@ -123,18 +122,10 @@ export const everythingTable: Table = {
       name: "nat_postrouting",
       base: { type: "nat", hook: "postrouting", priority: 100, policy: "accept" },
       rules: [
-        rule(hasBit("meta mark", 0x4000), { kind: "masquerade", isFullyRandom: true }),
-        rule(anyFlag("ct status", "snat", "dnat"), { kind: "masquerade", isFullyRandom: false }),
-        rule(oneOf("meta l4proto", ["icmp", "tcp", "udp"]), {
-          kind: "masquerade",
-          isFullyRandom: true,
-          ports: { first: 1024, last: 2047 },
-        }),
-        rule(equals("meta l4proto", "udp"), {
-          kind: "masquerade",
-          isFullyRandom: false,
-          ports: { first: 99, last: 99 },
-        }),
+        rule(hasBit("meta mark", 0x4000), { kind: "masquerade" }),
+        rule(anyFlag("ct status", "snat", "dnat"), returnToCaller),
+        rule(oneOf("meta l4proto", ["icmp", "tcp", "udp"]), { kind: "masquerade", ports: { first: 1024, last: 2047 } }),
+        rule(equals("meta l4proto", "udp"), { kind: "masquerade", ports: { first: 99, last: 99 } }),
       ],
     },
     {
@@ -182,32 +173,8 @@ function everyMatch(): readonly Rule[] {
     rule(oneOf("icmp type", ["redirect", "destination-unreachable"]), drop),
     rule(equals("icmpv6 type", "nd-redirect"), drop),
     rule(oneOf("tcp dport", [80, 443]), accept),
-    rule(
-      {
-        kind: "match",
-        left: "tcp dport",
-        isNegated: false,
-        right: { kind: "anonymous", elements: [[80], [{ first: 100, last: 200 }]] },
-      },
-      accept,
-    ),
     rule({ kind: "match", left: "th dport", isNegated: false, right: { kind: "range", first: 80, last: 90 } }, accept),
     rule({ kind: "match", left: "th sport", isNegated: true, right: { kind: "range", first: 80, last: 90 } }, accept),
-    rule(
-      {
-        kind: "match",
-        left: concatenation("meta l4proto", "th dport"),
-        isNegated: false,
-        right: {
-          kind: "anonymous",
-          elements: [
-            ["tcp", 80],
-            ["udp", { first: 90, last: 95 }],
-          ],
-        },
-      },
-      accept,
-    ),
     rule(
       { kind: "match", left: "tcp flags", isNegated: false, right: { kind: "flags", names: ["syn", "rst"] } },
       accept,
@@ -221,7 +188,7 @@ function everyMatch(): readonly Rule[] {
     rule(clearMarkBits(0x30000000)),
     rule({ kind: "limit", rate: 100, unit: "second", burst: 200, isOver: true }, counter, drop),
     rule(
-      { kind: "limit", rate: 10, unit: "minute", burst: 5, isOver: false },
+      { kind: "limit", rate: 10, unit: "hour", burst: 5, isOver: false },
       {
         kind: "log",
         prefix: "drawbridge e|11",
@@ -237,7 +204,7 @@ function everyMatch(): readonly Rule[] {
       set: "leased",
       key: "ip saddr",
       timeout: 10_000,
-      limit: { kind: "limit", rate: 20, unit: "minute", burst: 7, isOver: true },
+      limit: { kind: "limit", rate: 20, unit: "hour", burst: 7, isOver: true },
     }),
     rule({
       kind: "dynamic",
@@ -267,7 +234,6 @@ function everyMatch(): readonly Rule[] {
     rule(equals({ kind: "numgen", modulus: 5 }, 1), accept),
     rule(equals({ kind: "jhash", of: ["ip saddr", "ip daddr"], modulus: 3, seed: 1 }, 2), accept),
     rule({ kind: "reject", reply: "icmpx port-unreachable" }),
-    rule({ kind: "reject", reply: "icmpx admin-prohibited" }),
     rule({ kind: "reject", reply: "tcp reset" }),
     rule(equals("tcp dport", 80), { kind: "reject", reply: "tcp reset" }),
     rule(equals("meta nfproto", "ipv4"), equals("meta l4proto", "udp"), goTo("profile")),

@@ -18,11 +18,10 @@ export function contentOf(kernel: Nftables, table: Table, provided: readonly Set
   const further = provided
     .filter(({ name }) => state.sets.has(name))
     .flatMap((set) => sorted(kernel, table, set).map((element) => `${set.name}: ${plainText(element)}`));
-  const sets = [...state.sets].map(([name, { handle: _handle, id: _id, ...set }]) => `${name}: ${plainText(set)}`);
-  const chains = [...state.chains].map(([name, { attributes, rules }]) => {
-    const { handle: _handle, ...chain } = attributes;
-    return `${name}: ${plainText(chain)}\n${rulesText(rules)}`;
-  });
+  const sets = [...state.sets].map(([name, { id: _id, ...set }]) => `${name}: ${plainText(set)}`);
+  const chains = [...state.chains].map(
+    ([name, { attributes, rules }]) => `${name}: ${plainText(attributes)}\n${rulesText(rules)}`,
+  );
   const head = `${state.comment} ${state.flags & PERSIST}`;
   return [formatTable(table, new Map(elements)), head, ...further, ...sets.sort(), ...chains.sort()].join("\n");
 }

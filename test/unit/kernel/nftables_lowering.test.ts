@@ -2,21 +2,10 @@ import assert from "node:assert/strict";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { type Change, requestsOf } from "../../../kernel/nftables/encode/change.ts";
-import { setLayout } from "../../../kernel/nftables/encode/message.ts";
-import { decodeBody } from "../../../kernel/netlink/message.ts";
 import { formatNftDuration } from "../../../kernel/nftables/text/element_text.ts";
 import { randomNumber } from "../../../kernel/nftables/model/expression.ts";
 import type { SetDefinition } from "../../../kernel/nftables/model/object.ts";
-import {
-  accept,
-  anyFlag,
-  equals,
-  oneOf,
-  rule,
-  startsWith,
-  type Match,
-  type Statement,
-} from "../../../kernel/nftables/model/statement.ts";
+import { anyFlag, equals, oneOf, rule, startsWith, type Statement } from "../../../kernel/nftables/model/statement.ts";
 import { formatTable } from "../../../kernel/nftables/text/text.ts";
 
 const table = { family: "inet", name: "t" } as const;
@@ -64,24 +53,6 @@ describe("kernel/nftables: sets and elements", () => {
       () => requestsOf([{ kind: "add elements", table, set: plain, elements }]),
       /a range; expected one in an interval set only/,
     );
-  });
-
-  it("a rule's own set has room for both ends of each range, which older kernels count, and for one of each value", () => {
-    const sizeOf = (
-      elements: Extract<Match["right"], { readonly kind: "anonymous" }>["elements"],
-    ): number | undefined => {
-      const match = {
-        kind: "match",
-        left: "th dport",
-        isNegated: false,
-        right: { kind: "anonymous", elements },
-      } as const;
-      const requests = requestsOf([{ kind: "add rule", table, chain: "c", rule: rule(match, accept) }]);
-      const set = requests.find(({ operation }) => operation.startsWith("add a set"));
-      return set && decodeBody(setLayout, set.body).attributes.description?.size;
-    };
-    assert.equal(sizeOf([[{ first: 1, last: 2 }], [{ first: 5, last: 9 }], [80]]), 6);
-    assert.equal(sizeOf([[1], [2], [80]]), 3);
   });
 
   it("set definitions that the kernel or nft cannot take are refused", () => {

@@ -78,7 +78,7 @@ export function isMatched(scope: Scope, match: Match): boolean {
 function fits({ table }: Scope, { left, right }: Match, values: readonly Value[]): boolean {
   const types = expressionTypes(left);
   if (right.kind === "set") return table.set(right.name).lookup(values) !== undefined;
-  if (right.kind === "anonymous") return right.elements.some((key) => meets(keyBounds(types, key), values));
+  if (right.kind === "anonymous") return right.values.some((value) => meets(keyBounds(types, [value]), values));
   const [value, ...others] = values;
   const [type] = types;
   if (value === undefined || type === undefined || others.length > 0)

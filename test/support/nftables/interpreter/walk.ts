@@ -58,7 +58,6 @@ function walkRule(scope: Scope, chain: Chain, rule: Rule): Decisive | undefined 
     const effect = carryOut(scope, statement);
     if (effect.kind === "break") return undefined;
     if (effect.kind === "next") continue;
-    if (effect.kind === "verdict" && effect.verdict.kind === "continue") continue;
     return effect;
   }
   return undefined;
