@@ -1,5 +1,7 @@
+import type { Owner } from "../ipam/owner.ts";
 import { type Address, addressToBytes } from "../kernel/ip/address.ts";
 import { type MacAddress, macFromBytes } from "../kernel/ip/mac.ts";
+import type { DelayDevice } from "../kernel/traffic_control/delay_device.ts";
 
 /** SHA-256 of a text, in lower-case hexadecimal. */
 export type Sha256 = (text: string) => string;
@@ -79,6 +81,12 @@ export function portOfDelayDevice(name: string): string {
  */
 export function delayDeviceMac(sha256: Sha256, name: string): MacAddress {
   return locallyAdministered(0xbe, sha256(`delay:${name}`));
+}
+
+/** Returns the delay device of an attachment, whether or not the attachment has one. */
+export function delayDeviceOf(sha256: Sha256, { containerId, ifname }: Owner): DelayDevice {
+  const name = delayDeviceName(sha256, containerId, ifname);
+  return { name, mac: delayDeviceMac(sha256, name) };
 }
 
 /**

@@ -1,5 +1,4 @@
-import type { PortMapping, RecordedRules } from "../../attachment/attachment.ts";
-import { MOST_NETWORKS } from "../../attachment/attachment_writer.ts";
+import type { PortMapping } from "../../attachment/attachment.ts";
 import type { RangeSet } from "../../ipam/range.ts";
 import { type Address, type Family, familyOf, parseAddress } from "../../kernel/ip/address.ts";
 import {
@@ -9,7 +8,6 @@ import {
   hasHostBits,
   IPV4_MAPPED,
   networkAddress,
-  outermost,
   parseCidr,
 } from "../../kernel/ip/cidr.ts";
 import { invalidField } from "../error.ts";
@@ -31,31 +29,11 @@ export interface NodeRulesConfiguration {
 }
 
 /** A configuration whose ranges are known. */
-type RangedConfiguration = NodeRulesConfiguration & { readonly ipam: { readonly ranges: readonly RangeSet[] } };
+export type RangedConfiguration = NodeRulesConfiguration & { readonly ipam: { readonly ranges: readonly RangeSet[] } };
 
 /** Returns the destinations for which pods keep their address under ipMasq, including the ranges of their addresses. */
 export function unmasqueradedNetworks({ ipam, nonMasqueradeCidrs }: RangedConfiguration): readonly Cidr[] {
   return [...ipam.ranges.flat().map(({ subnet }) => subnet), ...nonMasqueradeCidrs];
-}
-
-/**
- * Returns the part of a configuration that the daemon needs to keep a pod's rules. Parts that the pod does not use are
- * omitted.
- *
- * @throws CniError 7 for more networks than a record may have
- */
-export function recordedRules(configuration: RangedConfiguration): RecordedRules {
-  const { portMappings, ipMasq, serviceCidrs } = configuration;
-  return {
-    serviceCidrs: portMappings.length === 0 ? [] : bounded("serviceCIDRs", serviceCidrs),
-    nonMasqueradeCidrs: ipMasq ? bounded("nonMasqueradeCIDRs", unmasqueradedNetworks(configuration)) : [],
-  };
-}
-
-function bounded(field: string, networks: readonly Cidr[]): readonly Cidr[] {
-  const apart = outermost(networks);
-  if (apart.length <= MOST_NETWORKS) return apart;
-  throw invalidField(field, apart.length, `at most ${MOST_NETWORKS} networks apart from each other, with policyd`);
 }
 
 /**

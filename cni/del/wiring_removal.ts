@@ -1,3 +1,4 @@
+import { delayDeviceOf } from "../../attachment/names_and_macs.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import { hostCidr } from "../../kernel/ip/cidr.ts";
@@ -5,10 +6,9 @@ import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
 import { deleteLink, getLink, parseLink } from "../../kernel/route/link.ts";
 import { deleteNeighbour } from "../../kernel/route/neighbour.ts";
-import { deleteRoute } from "../../kernel/route/route.ts";
+import { deleteRoute, linkRoute } from "../../kernel/route/route.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
-import { delayDeviceOf, forgetDevice } from "../wiring/delay_devices.ts";
-import { hostRoute } from "../wiring/host_route.ts";
+import { removeDelayDevice } from "../../kernel/traffic_control/delay_device.ts";
 import type { PluginMachine } from "../host.ts";
 
 /** The result of a request to remove a pod's link. */
@@ -31,7 +31,7 @@ export function removeLink(node: PluginMachine, hostInterface: string, bridge: s
 
 /** Removes an attachment's delay device, if it exists. @throws NetlinkError when the kernel refuses */
 export function forgetDelayDevice(node: PluginMachine, removal: LinkRemoval | undefined, owner: Owner): void {
-  forgetDevice(removal?.socket ?? openRouteSocket(node.syscalls), delayDeviceOf(owner, node.sha256));
+  removeDelayDevice(removal?.socket ?? openRouteSocket(node.syscalls), delayDeviceOf(node.sha256, owner));
 }
 
 /**
@@ -66,6 +66,6 @@ export function forgetHostRoutes(node: PluginMachine, bridge: string, addresses:
   const socket = openRouteSocket(node.syscalls);
   const link = findLink(socket, { name: bridge });
   if (link === undefined) return;
-  const routes = addresses.map((address) => deleteRoute(hostRoute(hostCidr(address), link.index)));
+  const routes = addresses.map((address) => deleteRoute(linkRoute(hostCidr(address), link.index)));
   for (const { error } of socket.batch(routes)) if (error !== undefined && error.errnoName !== "ESRCH") throw error;
 }

@@ -8,7 +8,7 @@ import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
 import { newAddress } from "../../kernel/route/interface_address.ts";
 import { changeLink, createBridge, FORWARDING } from "../../kernel/route/link.ts";
 import { setNeighbour } from "../../kernel/route/neighbour.ts";
-import { KERNEL_PROTOCOL, newRoute, type RouteSpec } from "../../kernel/route/route.ts";
+import { KERNEL_PROTOCOL, linkRoute, newRoute, type RouteSpec } from "../../kernel/route/route.ts";
 import type { BpfCalls } from "../../kernel/syscall/bpf_calls.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
@@ -16,7 +16,6 @@ import type { Sysctl } from "../../kernel/sysctl.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { endReceivingAtBridge, receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
 import { redirectReceived } from "../../kernel/traffic_control/redirect.ts";
-import { hostRoute } from "../wiring/host_route.ts";
 import { PORT_FLAGS } from "../wiring/wiring.ts";
 import type { DesiredPort } from "./desired.ts";
 import type { Step } from "./observed.ts";
@@ -86,7 +85,7 @@ function attemptsOf(step: Exclude<Step, { readonly type: "write-setting" }>): re
     case "add-subnet-route":
       return [demanded(newRoute(subnetRoute(step.address, step.index)))];
     case "add-host-route":
-      return [demanded(newRoute(hostRoute(step.destination, step.index)))];
+      return [demanded(newRoute(linkRoute(step.destination, step.index)))];
     case "change-port":
       return portChange(step);
     case "delay-sending":
@@ -106,15 +105,10 @@ function demanded(request: Request): Attempt {
 
 /** Returns the route that the kernel makes with an address and does not restore when another program removes it. */
 function subnetRoute(address: Cidr, index: number): RouteSpec {
-  const family = cidrFamily(address);
   return {
-    family,
-    destination: { address: networkAddress(address), prefixLength: address.prefixLength },
-    gateway: undefined,
-    outputInterface: index,
-    onLink: false,
+    ...linkRoute({ address: networkAddress(address), prefixLength: address.prefixLength }, index),
     protocol: KERNEL_PROTOCOL,
-    ...(family === 4 ? { source: address.address } : { priority: IPV6_SUBNET_PRIORITY }),
+    ...(cidrFamily(address) === 4 ? { source: address.address } : { priority: IPV6_SUBNET_PRIORITY }),
   };
 }
 
@@ -163,7 +157,7 @@ interface Around {
 }
 
 /**
- * Returns the requests of bypassBridge (cni/add/bridge.ts): if the kernel lacks the means, packets take the
+ * Returns the requests of bypassBridge (cni/wiring/bypass.ts): if the kernel lacks the means, packets take the
  * bridge.
  */
 function aroundBridge({ index, bridge, port, hasFilters }: Around): readonly Attempt[] {

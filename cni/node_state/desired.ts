@@ -97,7 +97,7 @@ function desiredPort({
 
 /**
  * Returns which packets bypass the bridge. Those of a pod with limited sending take the bridge, after the delay
- * (cni/add/bridge.ts).
+ * (cni/wiring/bypass.ts).
  */
 function bypassOf({ bypass }: RecordedHost, isDelayed: boolean): DesiredPort["bypass"] {
   if (!bypass) return "none";

@@ -60,8 +60,8 @@ function addressSteps({ addresses }: DesiredBridge, observed: ObservedBridge, in
 }
 
 /**
- * Whether an ADD made the link and set its alias; an unfinished link is left to its ADD (linkSteps of
- * cni/wiring/wiring.ts). It is known by its MAC address or, if another program has changed that, by the pod's alias.
+ * Whether an ADD made the link and set its alias; an unfinished link is left to its ADD (makePodLink of
+ * cni/wiring/pod_link.ts). It is known by its MAC address or, if another program has changed that, by the pod's alias.
  */
 export function isMade({ link }: ObservedPort, { mac, pod }: DesiredPort): boolean {
   return link?.alias !== undefined && (link.mac === mac || link.alias === linkAlias(pod));

@@ -8,7 +8,7 @@ import type { DesiredBridge, DesiredPort } from "./desired.ts";
 /** The way of the node's packets for an address: a link, or an error, since a route discards them or none exists. */
 export type Way = { readonly link: number } | { readonly error: string };
 
-/** The filters of a port that lead around the bridge (cni/add/bridge.ts). */
+/** The filters of a port that lead around the bridge (cni/wiring/bypass.ts). */
 export interface ObservedFilters {
   /** The links to which our filters lead; 0 for a removed one. */
   readonly targets: readonly number[];

@@ -1,5 +1,4 @@
-import type { Bandwidth } from "../../attachment/attachment.ts";
-import type { Sha256 } from "../../attachment/names_and_macs.ts";
+import { delayDeviceOf, type Sha256 } from "../../attachment/names_and_macs.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
@@ -9,9 +8,8 @@ import { createDelayDevice, type DelayDevice } from "../../kernel/traffic_contro
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { redirectReceived } from "../../kernel/traffic_control/redirect.ts";
 import { setTokenBucket, type TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
-import { delayDeviceOf } from "./delay_devices.ts";
 import { type Limits, tokenBucket } from "../configuration/bandwidth.ts";
-import type { Step } from "./wiring.ts";
+import { carryOut, type Step } from "./steps.ts";
 
 /** The limits of an attachment's bandwidth. They are set only on the node's side: a pod can change its own end. */
 export interface Shaping {
@@ -27,8 +25,44 @@ export function decideShaping(limits: Limits, owner: Owner, mtu: number, sha256:
   return {
     toPod: ingress === undefined ? undefined : tokenBucket(ingress, mtu),
     fromPod:
-      egress === undefined ? undefined : { device: delayDeviceOf(owner, sha256), bucket: tokenBucket(egress, mtu) },
+      egress === undefined ? undefined : { device: delayDeviceOf(sha256, owner), bucket: tokenBucket(egress, mtu) },
   };
+}
+
+/**
+ * Limits a pod's bandwidth, before its end is up.
+ *
+ * @param hostIndex the host end's
+ * @throws DrawbridgeError ERR_FOREIGN_OBJECT when the delay device's name is taken, NetlinkError when the kernel refuses
+ */
+export function shape(
+  socket: NetlinkSocket,
+  shaping: Shaping,
+  { mtu, alias }: { readonly mtu: number; readonly alias: string },
+  hostIndex: number,
+): void {
+  const deviceIndex = makeDelayDevice(socket, shaping, mtu);
+  carryOut(socket, shapingSteps(shaping, alias, hostIndex, deviceIndex));
+}
+
+/**
+ * Makes the delay device if the pod's sending is limited.
+ *
+ * @returns its index
+ * @throws DrawbridgeError ERR_FOREIGN_OBJECT when its name is taken, NetlinkError when the kernel refuses
+ */
+function makeDelayDevice(socket: NetlinkSocket, { fromPod }: Shaping, mtu: number): number | undefined {
+  if (fromPod === undefined) return undefined;
+  const { device } = fromPod;
+  const [created, made] = socket.batch([createDelayDevice(device, mtu), getLink({ name: device.name })]);
+  if (created?.error?.errnoName === "EEXIST") {
+    throw new DrawbridgeError(
+      "ERR_FOREIGN_OBJECT",
+      `${device.name} already exists; expected none, since egressRate needs a device of that name: call DEL, and remove the device if it is still there`,
+    );
+  }
+  if (created?.error !== undefined) throw created.error;
+  return describedLink(made).index;
 }
 
 /**
@@ -58,34 +92,4 @@ export function shapingSteps(
   }
   if (toPod !== undefined) steps.push({ request: setTokenBucket(hostIndex, toPod) });
   return steps;
-}
-
-/**
- * Makes the delay device if the pod's sending is limited.
- *
- * @returns its index
- * @throws DrawbridgeError ERR_FOREIGN_OBJECT when its name is taken, NetlinkError when the kernel refuses
- */
-export function makeDelayDevice(socket: NetlinkSocket, { fromPod }: Shaping, mtu: number): number | undefined {
-  if (fromPod === undefined) return undefined;
-  const { device } = fromPod;
-  const [created, made] = socket.batch([createDelayDevice(device, mtu), getLink({ name: device.name })]);
-  if (created?.error?.errnoName === "EEXIST") {
-    throw new DrawbridgeError(
-      "ERR_FOREIGN_OBJECT",
-      `${device.name} already exists; expected none, since egressRate needs a device of that name: call DEL, and remove the device if it is still there`,
-    );
-  }
-  if (created?.error !== undefined) throw created.error;
-  return describedLink(made).index;
-}
-
-/** Returns the limits as the attachment record stores them: the values that were set, in bits. */
-export function recordedBandwidth({ toPod, fromPod }: Shaping): Bandwidth {
-  return {
-    ingressRate: (toPod?.rate ?? 0) * 8,
-    ingressBurst: (toPod?.burst ?? 0) * 8,
-    egressRate: (fromPod?.bucket.rate ?? 0) * 8,
-    egressBurst: (fromPod?.bucket.burst ?? 0) * 8,
-  };
 }

@@ -8,30 +8,11 @@ import {
 } from "../../attachment/names_and_macs.ts";
 import type { Allocation } from "../../ipam/store.ts";
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
-import {
-  type Cidr,
-  cidrContains,
-  cidrFamily,
-  formatCidr,
-  hostCidr,
-  isSameCidr,
-  parseCidr,
-} from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { isLinkLocal } from "../../kernel/ip/special.ts";
-import type { Request } from "../../kernel/netlink/message.ts";
-import { newAddress } from "../../kernel/route/interface_address.ts";
-import {
-  changeLink,
-  createVeth,
-  FORWARDING,
-  getLink,
-  type Link,
-  OPERATIONAL_STATE_UP,
-} from "../../kernel/route/link.ts";
-import { setNeighbour } from "../../kernel/route/neighbour.ts";
-import { appendRoute, MAIN_TABLE, newRoute, type RouteSpec } from "../../kernel/route/route.ts";
-import { hostRoute } from "./host_route.ts";
+import { FORWARDING, type Link, OPERATIONAL_STATE_UP } from "../../kernel/route/link.ts";
+import { MAIN_TABLE } from "../../kernel/route/route.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Attachment } from "../environment.ts";
 import { type AddResult, defaultRoute, type Dns, type ResultRoute } from "../result.ts";
@@ -72,14 +53,6 @@ export interface PodRoute extends ResultRoute {
    * Whether the route is not configured: if the pod has such a route already, by a second interface, that one stays.
    */
   readonly isImplicit: boolean;
-}
-
-/**
- * A request, and the errno that the kernel may answer because the desired state exists already or is impossible here.
- */
-export interface Step {
-  readonly request: Request;
-  readonly tolerates?: "EEXIST" | "EAFNOSUPPORT";
 }
 
 /**
@@ -168,57 +141,6 @@ function podRoutes(configuration: BridgeConfiguration, allocations: readonly All
 }
 
 /**
- * Returns the first requests in the node's namespace: to make the link, and to describe it.
- *
- * The link is described before it is up: the kernel then catches up on pending work about its carrier
- * (linkwatch_sync_dev). For a link that is up and has no carrier yet, it would wait for a grace period of RCU
- * (dev_deactivate).
- */
-export function linkSteps(wiring: Wiring, bridge: Bridge, netnsFd: number): readonly Step[] {
-  return [
-    {
-      request: createVeth({
-        host: { name: wiring.hostInterface, mac: wiring.hostMac },
-        peer: { name: wiring.ifname, mac: wiring.podMac, netnsFd },
-        mtu: wiring.mtu,
-        master: bridge.index,
-      }),
-    },
-    { request: getLink({ name: wiring.hostInterface }) },
-  ];
-}
-
-/** The index in {@link linkSteps} of the request that describes the link. */
-export const DESCRIPTION = 1;
-
-/** Returns the further requests in the node's namespace: for the link, and for the bridge, which may have addresses. */
-export function hostSteps(wiring: Wiring, bridge: Bridge): readonly Step[] {
-  const link = { name: wiring.hostInterface };
-  return [
-    // A bridge port needs no address of its own. Without IPv6, or with an MTU too small for it, there is none anyway.
-    { request: changeLink(link, { linkLocalAddress: false }), tolerates: "EAFNOSUPPORT" },
-    {
-      request: changeLink(link, {
-        up: true,
-        alias: wiring.alias,
-        bridgePort: { hairpin: wiring.hairpin, ...PORT_FLAGS },
-      }),
-    },
-    ...wiring.addresses.map(({ address }) => ({ request: setNeighbour(bridge.index, address, wiring.podMac) })),
-    ...wiring.bridgeAddresses.map((address) => ({
-      request: newAddress(bridge.index, address),
-      tolerates: "EEXIST" as const,
-    })),
-    ...wiring.hostRoutes.map((destination) => hostRouteStep(destination, bridge.index)),
-  ];
-}
-
-/** Tolerates an existing route: policyd adds a missing one, and may have been faster. */
-function hostRouteStep(destination: Cidr, bridgeIndex: number): Step {
-  return { request: newRoute(hostRoute(destination, bridgeIndex)), tolerates: "EEXIST" };
-}
-
-/**
  * The flags of a pod's port.
  *
  * - The mask is of all reserved group addresses except that of pause frames, which the kernel drops. Without the mask,
@@ -235,79 +157,6 @@ export const PORT_FLAGS = { groupForwardMask: 0xfffd, multicastRouter: 0 } as co
  */
 export function canForward({ bridgePort, operationalState }: Link): boolean {
   return bridgePort?.state === FORWARDING || operationalState !== OPERATIONAL_STATE_UP;
-}
-
-/**
- * Returns the requests in the pod's namespace, in order: routes need the link up, and neighbours need its addresses.
- *
- * @param index the index of the pod's interface
- */
-export function podSteps(wiring: Wiring, index: number): readonly Step[] {
-  const gateways = new Set(wiring.gateways);
-  return [
-    { request: changeLink({ index: LOOPBACK_INDEX }, { up: true }) },
-    ...wiring.addresses.map((address) => ({ request: newAddress(index, address) })),
-    { request: changeLink({ index }, { up: true }) },
-    ...[...gateways].map((gateway) => ({ request: setNeighbour(index, gateway, wiring.hostMac) })),
-    ...gatewaySteps(wiring, index),
-    ...wiring.routes.map((route) => ({
-      request: newRoute(routeSpec(route, index)),
-      ...(route.isImplicit ? { tolerates: "EEXIST" as const } : {}),
-    })),
-    ...linkLocalSteps(wiring, index),
-  ];
-}
-
-/**
- * Returns the routes to the gateways, on the link: programs in the pod, and the plugin `sbr`, may only add routes by a
- * gateway that is there. A further interface of one network adds its own: the kernel takes an IPv6 route by a gateway
- * only if a more specific one to the gateway is by the same interface (ip6_route_check_nh_onlink).
- */
-function gatewaySteps({ bridgeAddresses, routes }: Wiring, index: number): readonly Step[] {
-  return bridgeAddresses
-    .map(({ address }) => hostCidr(address))
-    .filter(
-      (gateway) =>
-        !routes.some(({ destination, table = MAIN_TABLE }) => table === MAIN_TABLE && isSameCidr(destination, gateway)),
-    )
-    .map((gateway) => ({ request: appendRoute(hostRoute(gateway, index)), tolerates: "EEXIST" }));
-}
-
-/**
- * Returns the route that sends link-local destinations to the node, like all others, instead of to neighbours that the
- * kernel resolves.
- *
- * The neighbour tables are shared by all network namespaces and hold a thousand entries each (gc_thresh3). An
- * unprivileged program that sends to a thousand addresses of its link fills the IPv6 table, and then neither the node
- * nor another pod finds a new neighbour. For IPv4 a pod has no addresses on its link. Packets between pods and node use
- * permanent entries, which do not count. A pod that may change its routes can still fill the tables.
- */
-function linkLocalSteps({ gateways }: Wiring, index: number): readonly Step[] {
-  const gateway = gateways.find((one) => familyOf(one) === 6);
-  if (gateway === undefined) return [];
-  // The kernel's own route has 256. Routes of several links differ in priority, else they would become one route.
-  const priority = 1 + (index % 255);
-  const destination = LINK_LOCAL;
-  const request = newRoute({ family: 6, destination, gateway, outputInterface: index, onLink: true, priority });
-  return [{ request, tolerates: "EEXIST" }];
-}
-
-const LINK_LOCAL = parseCidr("fe80::/64");
-
-/** The loopback interface has index 1 in every network namespace (net/core/dev.c, LOOPBACK_IFINDEX). */
-const LOOPBACK_INDEX = 1;
-
-function routeSpec(route: PodRoute, index: number): RouteSpec {
-  const { destination } = route;
-  const isDefault = destination.prefixLength === 0;
-  return {
-    ...route,
-    family: cidrFamily(destination),
-    destination: isDefault ? undefined : destination,
-    outputInterface: index,
-    // The pod has no subnet on its link, so every gateway is declared to be on the link.
-    onLink: true,
-  };
 }
 
 /** Returns the result of ADD: bridge, host end and pod interface, in the order of the reference plugin. */

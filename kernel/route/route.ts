@@ -1,5 +1,5 @@
 import { type Address, bitsOf, type Family, familyOf, formatAddress } from "../ip/address.ts";
-import { type Cidr, formatCidr } from "../ip/cidr.ts";
+import { type Cidr, cidrFamily, formatCidr } from "../ip/cidr.ts";
 import {
   address,
   type AttributeInput,
@@ -129,6 +129,11 @@ export type RouteSpec = Pick<Route, "family" | "destination" | "gateway" | "outp
   /** The maximum segment size, in bytes, that TCP connections over it announce. */
   readonly advmss?: number | undefined;
 };
+
+/** Returns a route to destinations on a link, without a gateway. @param outputInterface the link's index */
+export function linkRoute(destination: Cidr, outputInterface: number | undefined): RouteSpec {
+  return { family: cidrFamily(destination), destination, gateway: undefined, outputInterface, onLink: false };
+}
 
 /** Returns the request to add a route; EEXIST when one has the same destination and priority. */
 export function newRoute(route: RouteSpec): Request {

@@ -2,6 +2,7 @@ import type { MacAddress } from "../ip/mac.ts";
 import type { NetlinkSocket } from "../netlink/socket.ts";
 import { type Request, request } from "../netlink/message.ts";
 import { create, deleteLink, type Link } from "../route/link.ts";
+import { findLink } from "../route/socket.ts";
 
 const KIND = "ifb";
 
@@ -36,12 +37,13 @@ export function isDelayDevice(link: Link, device: DelayDevice): boolean {
 }
 
 /**
- * Removes the device, by index, so that a link that takes the name meanwhile stays. A missing device is not an error.
+ * Removes the device if it exists, by index, so that a link that takes the name meanwhile stays. Another link of its
+ * name stays, too.
  *
- * @param link the link with the device's name, if any; it stays when it is not the device
  * @throws NetlinkError when the kernel refuses
  */
-export function removeDelayDevice(socket: NetlinkSocket, link: Link | undefined, device: DelayDevice): void {
+export function removeDelayDevice(socket: NetlinkSocket, device: DelayDevice): void {
+  const link = findLink(socket, { name: device.name });
   if (link === undefined || !isDelayDevice(link, device)) return;
   const [reply] = socket.batch([deleteLink({ index: link.index })]);
   if (reply?.error !== undefined && reply.error.errnoName !== "ENODEV") throw reply.error;

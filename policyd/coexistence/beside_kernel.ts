@@ -1,5 +1,4 @@
 import { type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
-import { cidrFamily } from "../../kernel/ip/cidr.ts";
 import type { ReceivedMessage, Request } from "../../kernel/netlink/message.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
@@ -13,6 +12,7 @@ import {
 import {
   deleteRoute,
   dumpRoutes,
+  linkRoute,
   newRoute,
   parseRoute,
   ROUTE_PROTOCOL,
@@ -121,12 +121,5 @@ export class BesideKernel {
 }
 
 function specOf({ destination }: BesideRoute, outputInterface: number | undefined): RouteSpec {
-  return {
-    family: cidrFamily(destination),
-    destination,
-    gateway: undefined,
-    outputInterface,
-    onLink: false,
-    priority: BESIDE_PRIORITY,
-  };
+  return { ...linkRoute(destination, outputInterface), priority: BESIDE_PRIORITY };
 }

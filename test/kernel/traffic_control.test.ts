@@ -152,10 +152,9 @@ describe("kernel/traffic_control", () => {
     const made = node.link(device.name);
     assert.ok(isDelayDevice(made, device));
     assert.equal(refusal(createDelayDevice(device, 1500)), "EEXIST");
-    removeDelayDevice(node.route, made, device);
+    removeDelayDevice(node.route, device);
     assert.equal(findLink(node.route, { name: device.name }), undefined);
-    removeDelayDevice(node.route, made, device);
-    removeDelayDevice(node.route, undefined, device);
+    removeDelayDevice(node.route, device);
     const others = [
       ["address", device.mac, "type", "bridge"],
       ["address", "be:00:00:00:00:02", "type", "ifb"],
@@ -164,7 +163,7 @@ describe("kernel/traffic_control", () => {
     for (const other of others) {
       node.exec("ip", ["link", "add", device.name, ...other]);
       const link = node.link(device.name);
-      removeDelayDevice(node.route, link, device);
+      removeDelayDevice(node.route, device);
       assert.equal(findLink(node.route, { name: device.name })?.index, link.index, other.join(" "));
       node.route.request(deleteLink({ index: link.index }));
     }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { MOST_NETWORKS } from "../../../../attachment/attachment_writer.ts";
-import { recordedRules } from "../../../../cni/configuration/node_rules_configuration.ts";
+import { recordedRules } from "../../../../cni/add/record.ts";
 import {
   bridgeTable,
   decideNodeRules,

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import type { CniArguments } from "../../../../cni/environment.ts";
-import { type Bridge, decideWiring, podSteps, type Step, type Wiring } from "../../../../cni/wiring/wiring.ts";
+import { podSteps } from "../../../../cni/wiring/pod_link.ts";
+import type { Step } from "../../../../cni/wiring/steps.ts";
+import { type Bridge, decideWiring, type Wiring } from "../../../../cni/wiring/wiring.ts";
 import type { Allocation } from "../../../../ipam/store.ts";
 import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
