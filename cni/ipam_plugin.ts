@@ -1,21 +1,51 @@
-import type { AttachmentRecord } from "../attachment/attachment.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
-import type { Address } from "../kernel/ip/address.ts";
-import type { NetworkConfiguration } from "./configuration/configuration.ts";
-import type { ReleaseConfiguration } from "./configuration/detach_configuration.ts";
+import { type NetworkConfiguration, networkConfiguration } from "./configuration/configuration.ts";
+import { type ReleaseConfiguration, releaseConfiguration } from "./configuration/detach_configuration.ts";
 import { dnsOf } from "./configuration/dns.ts";
+import type { DecodedCall } from "./decoded_call.ts";
 import type { Attachment } from "./environment.ts";
 import { type PluginMachine, openStore } from "./host.ts";
-import type { AddResult } from "./result.ts";
+import { formatJson } from "./json.ts";
+import { type AddResult, resultObject } from "./result.ts";
 
 /**
- * Carries out ADD as an IPAM plugin for other interface plugins: returns addresses with their subnet's prefix length,
- * and no interface. Since there is no attachment record, only the store itself can tell that a container already holds
+ * Carries out a verb as an IPAM plugin for other interface plugins. STATUS always succeeds, even when no address is free.
+ *
+ * @returns the text for standard output
+ * @throws DrawbridgeError, CniError
+ */
+export function serveOthers(node: PluginMachine, decoded: DecodedCall): string {
+  const { input } = decoded;
+  switch (decoded.verb) {
+    case "ADD": {
+      const configuration = networkConfiguration(decoded.input, decoded.attachment.arguments);
+      return formatJson(resultObject(allocateForOthers(node, configuration, decoded.attachment), input.cniVersion));
+    }
+    case "CHECK":
+      checkForOthers(node, releaseConfiguration(input), decoded.attachment);
+      return "";
+    case "DEL": {
+      // It releases whatever the container's interface holds, which may be nothing.
+      const { name, ipam } = releaseConfiguration(input);
+      openStore(node, name, ipam.dataDir).release(decoded.attachment);
+      return "";
+    }
+    case "GC":
+      if (decoded.isValid !== undefined)
+        node.rare().collectReservations(node, releaseConfiguration(input), decoded.isValid);
+      return "";
+    case "STATUS":
+      return "";
+  }
+}
+
+/**
+ * Returns addresses with their subnet's prefix length, and no interface. Since there is no attachment record, only the store itself can tell that a container already holds
  * an address.
  *
  * @throws DrawbridgeError in host-local's words
  */
-export function allocateForOthers(
+function allocateForOthers(
   node: PluginMachine,
   configuration: NetworkConfiguration,
   attachment: Attachment,
@@ -31,35 +61,12 @@ export function allocateForOthers(
   return { interfaces: [], ips: allocations.map(({ address, gateway }) => ({ address, gateway })), routes, dns };
 }
 
-/** Carries out DEL as an IPAM plugin: releases whatever the container's interface holds, which may be nothing. */
-export function releaseForOthers(
-  node: PluginMachine,
-  configuration: ReleaseConfiguration,
-  attachment: Attachment,
-): void {
-  openStore(node, configuration.name, configuration.ipam.dataDir).release(attachment);
-}
-
-/** Returns the addresses of a record that are not reserved for it: the only question of CHECK to the network's IPAM. */
-export function unheldAddresses(
-  node: PluginMachine,
-  { name }: ReleaseConfiguration,
-  record: AttachmentRecord,
-): readonly Address[] {
-  const addresses = record.addresses.map(({ address }) => address);
-  return openStore(node, name, record.dataDir).notHeld(record, addresses);
-}
-
 /**
- * Carries out CHECK as an IPAM plugin for other interface plugins, with host-local's messages.
+ * Checks a container's reservations, with host-local's messages.
  *
  * @throws DrawbridgeError ERR_ADDRESS_UNAVAILABLE when nothing is reserved for the container's interface
  */
-export function checkForOthers(
-  node: PluginMachine,
-  { name, ipam }: ReleaseConfiguration,
-  attachment: Attachment,
-): void {
+function checkForOthers(node: PluginMachine, { name, ipam }: ReleaseConfiguration, attachment: Attachment): void {
   const { containerId, ifname } = attachment;
   const isHeld = openStore(node, name, ipam.dataDir)
     .reservations()

@@ -76,6 +76,11 @@ function decodeObject(value: unknown, shape: { readonly [key: string]: Shape }, 
   return decoded;
 }
 
+/** Returns a value as the text that a runtime reads and people may, too. */
+export function formatJson(value: object): string {
+  return JSON.stringify(value, undefined, 4);
+}
+
 /** Whether a value nests deeper than `levels`: JSON.stringify overflows the stack at a few thousand. */
 export function isNestedDeeper(value: unknown, levels: number): boolean {
   if (value === null || typeof value !== "object") return false;

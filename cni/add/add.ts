@@ -7,7 +7,7 @@ import type { AddressStore, Allocation, Holding } from "../../ipam/store.ts";
 import { formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily } from "../../kernel/ip/cidr.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
-import { insideNamespace, type NetworkNamespace } from "../../kernel/network_namespace.ts";
+import { insideNamespace } from "../../kernel/network_namespace.ts";
 import { deleteAddress } from "../../kernel/route/interface_address.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
@@ -16,6 +16,7 @@ import type { AddressGiver } from "../delegation/foreign_ipam.ts";
 import type { Attachment } from "../environment.ts";
 import { openStore, type PluginMachine, rememberingSettings } from "../host.ts";
 import { ensureNodeState } from "../node_state/ensure.ts";
+import type { Namespaces } from "../pod_lock.ts";
 import type { Registration } from "../registration.ts";
 import type { AddResult, Dns } from "../result.ts";
 import { makePodLink, WiringFailure } from "../wiring/pod_link.ts";
@@ -63,12 +64,6 @@ export function add(
   } finally {
     giver?.end();
   }
-}
-
-/** The node's namespace, which the calling thread is in, and the pod's. */
-interface Namespaces {
-  readonly home: NetworkNamespace;
-  readonly namespace: NetworkNamespace;
 }
 
 /** A configuration, and the addresses if another program gave them. */

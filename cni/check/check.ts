@@ -10,8 +10,8 @@ import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { RegistrationAccess } from "../configuration/policyd_access.ts";
 import type { Attachment } from "../environment.ts";
 import { CniError, CniErrorCode } from "../error.ts";
-import type { PluginMachine } from "../host.ts";
-import { unheldAddresses } from "../ipam_plugin.ts";
+import { openStore, type PluginMachine } from "../host.ts";
+import type { Namespaces } from "../pod_lock.ts";
 import { nodeStateDifferences } from "../node_state/repair.ts";
 import { type Expectation, expectationOf, type ExpectedRoute, familyOfRoute } from "./expectation.ts";
 import { type Cidr, cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
@@ -21,12 +21,6 @@ import type { Link } from "../../kernel/route/link.ts";
 import { dumpRoutes, parseRouteOfAnyTable, type Route } from "../../kernel/route/route.ts";
 import { canForward } from "../wiring/wiring.ts";
 import { type NetlinkSocket, withSocket } from "../../kernel/netlink/socket.ts";
-
-/** The node's network namespace, which the calling thread is in, and the pod's. */
-interface BothNamespaces {
-  readonly home: NetworkNamespace;
-  readonly namespace: NetworkNamespace;
-}
 
 /**
  * Verifies that an attachment is as its ADD has left it: the CHECK verb.
@@ -44,19 +38,25 @@ export function check(
   configuration: BridgeConfiguration,
   attachment: Attachment,
   prevResult: unknown,
-  { home, namespace }: BothNamespaces,
+  { home, namespace }: Namespaces,
 ): void {
   const record = expectRecord(node, configuration, attachment, namespace);
   const expected = expectationOf(configuration, record, prevResult);
   const found = [
     ...differences(expected, observe(node, expected, home, namespace)),
     ...nodeDifferences(node, record),
-    ...unheldAddresses(node, configuration, record).map(
+    ...unheldAddresses(node, record).map(
       (address) => `reservation of ${formatAddress(address)} is missing or another container's in ${record.dataDir}`,
     ),
     ...ruleDifferences(node, configuration, record),
   ];
   if (found.length > 0) throw broken(attachment, found);
+}
+
+/** Returns the addresses of a record that are not reserved for it: the only question of CHECK to the network's IPAM. */
+function unheldAddresses(node: PluginMachine, record: AttachmentRecord): readonly Address[] {
+  const addresses = record.addresses.map(({ address }) => address);
+  return openStore(node, record.network, record.dataDir).notHeld(record, addresses);
 }
 
 /**

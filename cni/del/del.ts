@@ -8,11 +8,11 @@ import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import { asksForNodeRules } from "../../attachment/node_rules_need.ts";
 import type { AddressStore, ReleaseSteps } from "../../ipam/store.ts";
 import type { Address } from "../../kernel/ip/address.ts";
-import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";
 import { delegatedDirectory } from "../delegation/ipam_choice.ts";
 import type { Attachment } from "../environment.ts";
 import { openStore, type PluginMachine } from "../host.ts";
+import type { NamespacesLeft } from "../pod_lock.ts";
 import type { Unregistration } from "../registration.ts";
 import type { LinkRemoval } from "./wiring_removal.ts";
 
@@ -26,19 +26,16 @@ import type { LinkRemoval } from "./wiring_removal.ts";
  * table. The record, not the configuration, says where these things are, since the configuration may have changed. DEL
  * does not touch what another network's record names.
  *
- * @param namespace the pod's, or undefined when it is gone
  * @throws NetlinkError when the kernel does not remove the link; the addresses then stay reserved
  */
 export function del(
   node: PluginMachine,
   configuration: DetachConfiguration,
   attachment: Attachment,
-  home: NetworkNamespace,
-  namespace: NetworkNamespace | undefined,
+  { home, namespace }: NamespacesLeft,
 ): void {
-  const { runDir, name } = configuration;
+  const { runDir, name, policyd } = configuration;
   const record = readAttachment(runDir, name, attachment, node.files);
-  const { policyd } = configuration;
   const { containerId, ifname } = attachment;
   const unregistration =
     policyd && node.registering().unregister(node, policyd, { network: name, containerId, ifname });

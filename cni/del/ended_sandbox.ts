@@ -121,7 +121,7 @@ export function detachHolders(
       givesWay(node, holder, sandbox, hasLink),
   );
   for (const { containerId, ifname, dataDir } of holders) {
-    node.deleting().del(node, configuration, { ...taker, containerId, ifname }, home, undefined);
+    node.deleting().del(node, configuration, { ...taker, containerId, ifname }, { home, namespace: undefined });
     if (dataDir === delegatedDirectory(runDir)) noteEnded(node, runDir, { network: name, containerId, ifname });
   }
   return holders.length > 0;

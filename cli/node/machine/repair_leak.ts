@@ -72,7 +72,7 @@ function detach(node: PluginMachine, place: NodePlace, record: AttachmentRecord)
     policyd: record.policyd === undefined ? undefined : { socket: place.socket, wait: DAEMON_MILLISECONDS },
   };
   const home = currentNamespace(node.syscalls);
-  del(node, configuration, { containerId, ifname, ...NOBODY }, home, undefined);
+  del(node, configuration, { containerId, ifname, ...NOBODY }, { home, namespace: undefined });
 }
 
 function inUse(what: string): DrawbridgeError {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { LONGEST_WAIT_MILLISECONDS, waitForOtherCalls } from "../../../cni/plugin.ts";
+import { LONGEST_WAIT_MILLISECONDS, waitForOtherCalls } from "../../../cni/pod_lock.ts";
 import { Errno } from "../../../kernel/syscall/errno.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 
