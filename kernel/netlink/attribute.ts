@@ -1,6 +1,5 @@
 import { littleEndian } from "../byte_order.ts";
 import { Writer } from "../byte_writer.ts";
-import type { DrawbridgeError } from "../error.ts";
 import { type Address, addressFromBytes, addressToBytes } from "../ip/address.ts";
 import { type MacAddress, macFromBytes, macToBytes } from "../ip/mac.ts";
 import { AttributeCursor, demandPadding, HEADER, malformed, NUMBER_MASK, wrongLength } from "./attribute_cursor.ts";
@@ -174,23 +173,17 @@ export function encodeAttributes<T extends AttributeTable>(writer: Writer, table
 function encodeAttribute<T>(writer: Writer, number: number, type: AttributeType<T>, value: T): void {
   const start = writer.beginAttribute(type.nested === undefined ? number : number | NESTED);
   type.encode(writer, value);
-  const length = writer.endAttribute(start);
-  if (length > MAX_LENGTH) throw tooLong(length);
+  endAttribute(writer, start);
 }
 
-/** Begins an attribute whose payload the caller writes. @returns the argument for {@link endAttribute} */
-export function beginAttribute(writer: Writer, number: number): number {
-  return writer.beginAttribute(number);
-}
-
-/** @throws DrawbridgeError ERR_NETLINK_MALFORMED when the payload is too long for a 16-bit length */
+/**
+ * Ends an attribute whose payload the caller has written, at the place that {@link Writer.beginAttribute} returned.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the payload is too long for a 16-bit length
+ */
 export function endAttribute(writer: Writer, start: number): void {
   const length = writer.endAttribute(start);
-  if (length > MAX_LENGTH) throw tooLong(length);
-}
-
-function tooLong(length: number): DrawbridgeError {
-  return malformed(`${length} bytes; expected at most ${MAX_LENGTH}`);
+  if (length > MAX_LENGTH) throw malformed(`${length} bytes; expected at most ${MAX_LENGTH}`);
 }
 
 /** Returns the attributes of a table as bytes, for a payload whose table depends on a sibling (IFLA_INFO_DATA). */

@@ -137,11 +137,7 @@ export class NetlinkSocket {
    */
   async inBackground(message: Request, calls: BackgroundCalls): Promise<Reply> {
     const { data, first } = this.#encode([message], 0);
-    let sent: number;
-    // The kernel handles a request before send returns, so the answer is available then.
-    do sent = await calls.sendInBackground(this.#fd, data);
-    while (sent === -Errno.EINTR);
-    check(sent, "netlink send");
+    await this.#sendInBackground(data, calls);
     const [reply] = this.#answers([message], first, 0);
     return reply ?? { request: message, error: undefined, messages: [] };
   }
@@ -268,10 +264,8 @@ export class NetlinkSocket {
    * @throws NetlinkError when the kernel refuses it
    */
   *datagrams(message: Request): Generator<readonly ReceivedMessage[], boolean, void> {
-    const writer = new Writer(256);
-    const sequence = this.#nextSequence();
-    encodeRequest(writer, message, MessageFlag.DUMP, sequence);
-    this.#send(writer.view());
+    const { data, sequence } = this.#encodeDump(message);
+    this.#send(data);
     return yield* this.#listed(message, sequence);
   }
 
@@ -285,15 +279,16 @@ export class NetlinkSocket {
     message: Request,
     calls: BackgroundCalls,
   ): Promise<Generator<readonly ReceivedMessage[], boolean, void>> {
+    const { data, sequence } = this.#encodeDump(message);
+    await this.#sendInBackground(data, calls);
+    return this.#listed(message, sequence);
+  }
+
+  #encodeDump(message: Request): { readonly data: Uint8Array<ArrayBuffer>; readonly sequence: number } {
     const writer = new Writer(256);
     const sequence = this.#nextSequence();
     encodeRequest(writer, message, MessageFlag.DUMP, sequence);
-    const data = writer.view();
-    let sent: number;
-    do sent = await calls.sendInBackground(this.#fd, data);
-    while (sent === -Errno.EINTR);
-    check(sent, "netlink send");
-    return this.#listed(message, sequence);
+    return { data: writer.view(), sequence };
   }
 
   *#listed(message: Request, sequence: number): Generator<readonly ReceivedMessage[], boolean, void> {
@@ -340,6 +335,14 @@ export class NetlinkSocket {
   #send(data: Uint8Array): void {
     let sent: number;
     do sent = this.#syscalls.send(this.#fd, data, 0);
+    while (sent === -Errno.EINTR);
+    check(sent, "netlink send");
+  }
+
+  /** The kernel handles a request before send returns, so the answer is available when this resolves. */
+  async #sendInBackground(data: Uint8Array<ArrayBuffer>, calls: BackgroundCalls): Promise<void> {
+    let sent: number;
+    do sent = await calls.sendInBackground(this.#fd, data);
     while (sent === -Errno.EINTR);
     check(sent, "netlink send");
   }

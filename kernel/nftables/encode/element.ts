@@ -1,4 +1,4 @@
-import { beginAttribute, encodeAttributes, endAttribute } from "../../netlink/attribute.ts";
+import { encodeAttributes, endAttribute } from "../../netlink/attribute.ts";
 import type { Writer } from "../../byte_writer.ts";
 import { type DataType, dataTypes, type Scalar } from "../model/data_type.ts";
 import type { Interval, KeyField } from "../model/expression.ts";
@@ -66,7 +66,7 @@ export function presentCode(code: ElementCode): ElementCode {
 export function writeElement(writer: Writer, code: ElementCode, element: Element): void {
   const isWithoutKey = isCatchAll(element);
   if (code.isInterval && !isWithoutKey) return writeInterval(writer, code, element);
-  const item = beginAttribute(writer, ITEM);
+  const item = writer.beginAttribute(ITEM);
   if (isWithoutKey) encodeAttributes(writer, elementAttributes, { flags: CATCH_ALL });
   else writeKey(writer, KEY, code, element.key);
   writeRest(writer, code, element);
@@ -74,7 +74,7 @@ export function writeElement(writer: Writer, code: ElementCode, element: Element
 }
 
 function writeInterval(writer: Writer, code: ElementCode, element: Element): void {
-  const item = beginAttribute(writer, ITEM);
+  const item = writer.beginAttribute(ITEM);
   const { first, last } = bounds(element.key);
   const end = valueBytes(code.key, last);
   writeKey(writer, KEY, code, first);
@@ -85,7 +85,7 @@ function writeInterval(writer: Writer, code: ElementCode, element: Element): voi
   // The end is the first value after the interval. Nothing follows the largest value, so that interval stays open.
   const behind = successor(end);
   if (behind === undefined) return;
-  const endItem = beginAttribute(writer, ITEM);
+  const endItem = writer.beginAttribute(ITEM);
   encodeAttributes(writer, elementAttributes, { key: { value: behind }, flags: INTERVAL_END });
   endAttribute(writer, endItem);
 }
@@ -106,8 +106,8 @@ export function isCatchAll({ key }: Element): boolean {
 }
 
 function writeKey(writer: Writer, number: number, code: ElementCode, key: readonly KeyField[]): void {
-  const attribute = beginAttribute(writer, number);
-  const value = beginAttribute(writer, VALUE);
+  const attribute = writer.beginAttribute(number);
+  const value = writer.beginAttribute(VALUE);
   writeValue(writer, code.key, key);
   endAttribute(writer, value);
   endAttribute(writer, attribute);
@@ -117,17 +117,17 @@ function writeRest(writer: Writer, code: ElementCode, { data, timeout, comment }
   if (data !== undefined) writeData(writer, code, data);
   if (timeout !== undefined) encodeAttributes(writer, elementAttributes, { timeout: checkTimeout(timeout) });
   if (comment === undefined) return;
-  const userdata = beginAttribute(writer, USERDATA);
+  const userdata = writer.beginAttribute(USERDATA);
   writeComment(writer, comment);
   endAttribute(writer, userdata);
 }
 
 function writeData(writer: Writer, code: ElementCode, data: readonly Scalar[] | Verdict): void {
-  const attribute = beginAttribute(writer, DATA);
+  const attribute = writer.beginAttribute(DATA);
   if ("kind" in data) {
     encodeAttributes(writer, dataAttributes, verdictData(data));
   } else {
-    const value = beginAttribute(writer, VALUE);
+    const value = writer.beginAttribute(VALUE);
     writeValue(writer, typeof code.data === "object" ? code.data : [], data);
     endAttribute(writer, value);
   }

@@ -1,4 +1,4 @@
-import { beginAttribute, endAttribute } from "../../netlink/attribute.ts";
+import { endAttribute } from "../../netlink/attribute.ts";
 import { MessageFlag, type Request } from "../../netlink/message.ts";
 import { Writer } from "../../byte_writer.ts";
 import { type ElementCode, elementCode, presentCode, writeElement } from "./element.ts";
@@ -52,7 +52,7 @@ export function elementMessages(
     const most = Math.min(ELEMENTS_LIMIT + 1024, TYPICAL_BYTES * (elements.length - first));
     const writer = new Writer(head.body.length + most);
     writer.bytes(head.body);
-    const list = beginAttribute(writer, ELEMENTS);
+    const list = writer.beginAttribute(ELEMENTS);
     const start = writer.length;
     /** The offset at which each element ends. */
     const ends: number[] = [];
