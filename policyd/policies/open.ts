@@ -1,4 +1,6 @@
+import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
 import { peekTuples } from "../../kernel/conntrack/flow_tuples.ts";
+import { relabelFlows } from "../../kernel/conntrack/relabelling.ts";
 import { walkMatches } from "../../kernel/conntrack/sliced_walk.ts";
 import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
@@ -16,9 +18,11 @@ import type { Logger } from "../log/logger.ts";
 import { policyOptions, type PolicyOptions } from "./compile/options.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { EnforcedMark } from "./closing/enforced_mark.ts";
-import { openConnectionLimit } from "./connection_limit/open.ts";
-import type { CutsStatus } from "./cuts/cuts.ts";
-import { openCuts } from "./cuts/open.ts";
+import { POLICY_TABLE } from "./compile/policy_table.ts";
+import { ConnectionLimit, kernelConnectionTable } from "./connection_limit/connection_limit.ts";
+import { podsOf } from "./connection_limit/fair_share.ts";
+import { Cuts, type CutsStatus } from "./cuts/cuts.ts";
+import { kernelOpening } from "./cuts/startup_rules.ts";
 import { DropLog, type DropLogCounts, type DropLogParts } from "./drop_log/drop_log.ts";
 import { peerView } from "./live/flow_evaluator.ts";
 import { MemberIndex } from "./live/index/member_index.ts";
@@ -122,6 +126,7 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
   const isMarked = markWhenInForce(mark, ruleset, logger);
   const isPodAddress = inPodNetworks(judge);
   const sockets = new ConntrackSockets(machine.syscalls);
+  const nodeAddresses = () => localAddresses(machine.syscalls);
   const names = new NameLearning({
     ...machine,
     eachFlow(asked, onFlow): Promise<void> {
@@ -140,14 +145,25 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
   // Before the cuts, which ask what pods know.
   policies.follow(names);
   const dnsServers = new DnsServers(ruleset, [...options.nodeLocalDNS, ...configuration.dnsServers]);
-  const cuts = openCuts({
+  const cuts = new Cuts({
     ...machine,
-    options,
-    evaluatorOf: (nodeAddresses) => policies.flowEvaluator(nodeAddresses, (...asked) => names.knownNames(...asked)),
+    flows: { relabel: (asked, relabelling) => relabelFlows(sockets, asked, relabelling), nodeAddresses },
+    evaluatorOf: (addresses) => policies.flowEvaluator(addresses, (...asked) => names.knownNames(...asked)),
     isSettled: () => policies.isSettled,
+    opening: kernelOpening({
+      kernel: machine.kernel,
+      commit: (changes) => ruleset.commitBeside(changes),
+      policyTable: { ...POLICY_TABLE, sets: ruleset.tableNamed(POLICY_TABLE.family, POLICY_TABLE.name)?.sets ?? [] },
+      bridge: options.bridge,
+    }),
+    policyReset: options.policyReset,
   });
   policies.follow(cuts);
-  openConnectionLimit(policies, connectionLimit, machine);
+  if (connectionLimit !== 0) {
+    const table = kernelConnectionTable(sockets);
+    const pods = () => podsOf(attachments.values());
+    policies.follow(new ConnectionLimit({ ...machine, limit: connectionLimit, pods, nodeAddresses, table }));
+  }
   const ends = {
     holderOf: (address: Address) => view.holderOf(address),
     domainNameOf: (pod: Address, remote: Address) => names.nameOf(pod, remote),

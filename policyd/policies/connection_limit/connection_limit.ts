@@ -1,5 +1,9 @@
+import { EVERY_FLOW } from "../../../kernel/conntrack/flow_count.ts";
+import { deleteFlows } from "../../../kernel/conntrack/flow_deletion.ts";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
+import type { ConntrackSockets } from "../../../kernel/conntrack/sockets.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
+import { readTextFile } from "../../../kernel/file.ts";
 import { type Address, formatAddress } from "../../../kernel/ip/address.ts";
 import { isLoopback } from "../../../kernel/ip/special.ts";
 import type { Clock } from "../../lib/clock.ts";
@@ -11,6 +15,8 @@ import { brakingHooks, crowdingHooks, POLICY_TABLE } from "../compile/policy_tab
 import { crowdedElement } from "../compile/table_elements.ts";
 import type { PolicyFollower } from "../live/policy_follower.ts";
 import { type CountedPod, fairShare, isBeyond, type OwnAddresses, ownerOf } from "./fair_share.ts";
+
+const SYSCTLS = "/proc/sys/net/netfilter";
 
 /** The node's table of connections, as far as limits need it. A failure throws DrawbridgeError. */
 export interface ConnectionTable {
@@ -210,6 +216,20 @@ export class ConnectionLimit implements PolicyFollower {
     await this.check();
     return Math.max(this.#pause, (clock.now() - began) * REST);
   }
+}
+
+/** Returns the table of this thread's network namespace; its capacity is the machine's. */
+export function kernelConnectionTable(sockets: ConntrackSockets): ConnectionTable {
+  const read = (name: string): number => {
+    const text = readTextFile(sockets.calls, `${SYSCTLS}/${name}`, 32);
+    if (text !== undefined) return Number(text);
+    throw new DrawbridgeError("ERR_UNAVAILABLE", `${SYSCTLS}/${name}: missing; is nf_conntrack loaded?`);
+  };
+  return {
+    size: () => read("nf_conntrack_count"),
+    capacity: () => read("nf_conntrack_max"),
+    sweep: (isMeant) => deleteFlows(sockets, EVERY_FLOW, isMeant),
+  };
 }
 
 /** Returns the milliseconds until the next check of a table with this filling, which is at most one half. */
