@@ -148,10 +148,11 @@ export class NetlinkSocket {
     return this.#answers(requests, first, acknowledged);
   }
 
-  /** Returns the requests as one datagram, one of them to be acknowledged; `first` is their first sequence number. */
+  /** Returns the requests as one datagram, of which one has a flag; `first` is their first sequence number. */
   #encode(
     requests: readonly Request[],
-    acknowledged: number,
+    flagged: number,
+    flag: number = MessageFlag.ACK,
   ): { readonly data: Uint8Array<ArrayBuffer>; readonly first: number } {
     let size = 0;
     for (const { body } of requests) size += body.length + 20;
@@ -160,8 +161,8 @@ export class NetlinkSocket {
     let index = 0;
     for (const message of requests) {
       const sequence = index === 0 ? first : this.#nextSequence();
-      const isAcknowledged = index === acknowledged && message.isAnswered !== true;
-      encodeRequest(writer, message, isAcknowledged ? MessageFlag.ACK : 0, sequence);
+      const isFlagged = index === flagged && message.isAnswered !== true;
+      encodeRequest(writer, message, isFlagged ? flag : 0, sequence);
       index++;
     }
     return { data: writer.view(), first };
@@ -264,9 +265,9 @@ export class NetlinkSocket {
    * @throws NetlinkError when the kernel refuses it
    */
   *datagrams(message: Request): Generator<readonly ReceivedMessage[], boolean, void> {
-    const { data, sequence } = this.#encodeDump(message);
+    const { data, first } = this.#encode([message], 0, MessageFlag.DUMP);
     this.#send(data);
-    return yield* this.#listed(message, sequence);
+    return yield* this.#listed(message, first);
   }
 
   /**
@@ -279,16 +280,9 @@ export class NetlinkSocket {
     message: Request,
     calls: BackgroundCalls,
   ): Promise<Generator<readonly ReceivedMessage[], boolean, void>> {
-    const { data, sequence } = this.#encodeDump(message);
+    const { data, first } = this.#encode([message], 0, MessageFlag.DUMP);
     await this.#sendInBackground(data, calls);
-    return this.#listed(message, sequence);
-  }
-
-  #encodeDump(message: Request): { readonly data: Uint8Array<ArrayBuffer>; readonly sequence: number } {
-    const writer = new Writer(256);
-    const sequence = this.#nextSequence();
-    encodeRequest(writer, message, MessageFlag.DUMP, sequence);
-    return { data: writer.view(), sequence };
+    return this.#listed(message, first);
   }
 
   *#listed(message: Request, sequence: number): Generator<readonly ReceivedMessage[], boolean, void> {
