@@ -4,7 +4,7 @@ import { flowQuestions, isFlowOf } from "../../kernel/conntrack/flows_of_address
 import { deleteFlowsAtOnce } from "../../kernel/conntrack/table.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
-import { decodeAttributes } from "../../kernel/netlink/attribute.ts";
+import { decodeAttributes } from "../../kernel/netlink/attribute_decoder.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
 import { instructions } from "../../kernel/nftables/encode/instruction.ts";
 import type { Element, SetDefinition, TableReference } from "../../kernel/nftables/model/object.ts";

@@ -1,5 +1,5 @@
 import type { Address } from "../ip/address.ts";
-import { malformed } from "../netlink/attribute_cursor.ts";
+import { malformed } from "../netlink/attribute_decoder.ts";
 import { MessageFlag, type ReceivedMessage } from "../netlink/message.ts";
 import { entryLayout } from "./entry.ts";
 import { attributesOf, find, peekId, peekTuples } from "./flow_tuples.ts";

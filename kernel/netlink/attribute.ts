@@ -1,8 +1,9 @@
 import { littleEndian } from "../byte_order.ts";
-import { Writer } from "../byte_writer.ts";
+import type { Writer } from "../byte_writer.ts";
 import { type Address, addressFromBytes, addressToBytes } from "../ip/address.ts";
 import { type MacAddress, macFromBytes, macToBytes } from "../ip/mac.ts";
-import { AttributeCursor, demandPadding, HEADER, malformed, NUMBER_MASK, wrongLength } from "./attribute_cursor.ts";
+import { decodeAttributes, eachAttribute, malformed } from "./attribute_decoder.ts";
+import { encodeAttribute, encodeAttributes, NESTED } from "./message.ts";
 
 /** The encoding of an attribute's payload. */
 export interface AttributeType<T> {
@@ -23,10 +24,6 @@ export type AttributeValues<T extends AttributeTable> = {
 
 /** The values of a table's attributes to send; undefined ones are omitted. */
 export type AttributeInput<T extends AttributeTable> = { readonly [K in keyof T]?: AttributeValues<T>[K] | undefined };
-
-const NESTED = 0x8000;
-/** The largest attribute, header included, that the 16-bit length field can describe. */
-const MAX_LENGTH = 0xffff;
 
 function exactly(payload: Uint8Array, length: number): DataView {
   if (payload.length !== length) throw malformed(`${payload.length} bytes; expected ${length}`);
@@ -155,116 +152,4 @@ export function list<T>(number: number, item: AttributeType<T>): AttributeType<r
         .filter(([found]) => found === number)
         .map(([, content]) => item.decode(content)),
   };
-}
-
-/**
- * Appends the attributes that have a value, in the order of the values, on which the kernel does not depend.
- *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when a payload is too long for a 16-bit length
- */
-export function encodeAttributes<T extends AttributeTable>(writer: Writer, table: T, values: AttributeInput<T>): void {
-  for (const name in values) {
-    const value: unknown = values[name];
-    const entry = value === undefined ? undefined : table[name];
-    if (entry !== undefined) encodeAttribute(writer, entry[0], entry[1], value);
-  }
-}
-
-function encodeAttribute<T>(writer: Writer, number: number, type: AttributeType<T>, value: T): void {
-  const start = writer.beginAttribute(type.nested === undefined ? number : number | NESTED);
-  type.encode(writer, value);
-  endAttribute(writer, start);
-}
-
-/**
- * Ends an attribute whose payload the caller has written, at the place that {@link Writer.beginAttribute} returned.
- *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the payload is too long for a 16-bit length
- */
-export function endAttribute(writer: Writer, start: number): void {
-  const length = writer.endAttribute(start);
-  if (length > MAX_LENGTH) throw malformed(`${length} bytes; expected at most ${MAX_LENGTH}`);
-}
-
-/** Returns the attributes of a table as bytes, for a payload whose table depends on a sibling (IFLA_INFO_DATA). */
-export function attributeBytes<T extends AttributeTable>(table: T, values: AttributeInput<T>): Uint8Array {
-  const writer = new Writer(64);
-  encodeAttributes(writer, table, values);
-  return writer.view();
-}
-
-/**
- * Returns the attributes of a buffer as [number, payload]. The payloads are views of the buffer.
- *
- * Every step advances by at least a header's four bytes and stays inside the buffer, so hostile lengths end in an
- * error, never in a loop or a read outside the buffer.
- *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED at the first attribute that does not fit
- */
-export function eachAttribute(buffer: Uint8Array): readonly (readonly [number: number, payload: Uint8Array])[] {
-  const found: (readonly [number, Uint8Array])[] = [];
-  const cursor = new AttributeCursor(buffer).enter(0, buffer.length);
-  while (cursor.next()) found.push([cursor.number, buffer.subarray(cursor.start, cursor.end)]);
-  return found;
-}
-
-/**
- * Reads the attributes of a table. Unknown numbers are skipped, and the last attribute of a repeated number wins.
- *
- * @throws DrawbridgeError ERR_NETLINK_MALFORMED when a length or a payload does not suit its type
- */
-export function decodeAttributes<T extends AttributeTable>(table: T, buffer: Uint8Array): AttributeValues<T> {
-  const index = indexOf(table);
-  const values: Record<string, unknown> = {};
-  const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
-  const limit = buffer.length;
-  let offset = 0;
-  // As an AttributeCursor does, but without a call for each attribute: a link has some fifty.
-  while (limit - offset >= HEADER) {
-    const length = view.getUint16(offset, littleEndian);
-    if (length < HEADER || length > limit - offset) throw wrongLength(length, limit - offset);
-    const entry = index[view.getUint16(offset + 2, littleEndian) & NUMBER_MASK];
-    if (entry !== undefined) values[entry[0]] = entry[1].decode(buffer.subarray(offset + HEADER, offset + length));
-    offset += (length + 3) & ~3;
-  }
-  demandPadding(buffer, offset, limit);
-  return values as AttributeValues<T>;
-}
-
-/** The attributes of a table by their number. */
-type NumberIndex = readonly (readonly [name: string, type: AttributeType<unknown>] | undefined)[];
-
-const indexes = new WeakMap<AttributeTable, NumberIndex>();
-
-function indexOf(table: AttributeTable): NumberIndex {
-  const known = indexes.get(table);
-  if (known !== undefined) return known;
-  const index: (readonly [string, AttributeType<unknown>])[] = [];
-  for (const name in table) {
-    const entry = table[name];
-    if (entry !== undefined) index[entry[0]] = [name, entry[1]];
-  }
-  indexes.set(table, index);
-  return index;
-}
-
-/**
- * Returns the name of the attribute at a byte offset ("linkinfo.data"), for the kernel's "bad attribute at offset N".
- *
- * @returns undefined when the offset is not the start of an attribute of this table
- */
-export function attributeNameAt(table: AttributeTable, buffer: Uint8Array, target: number): string | undefined {
-  let offset = 0;
-  for (const [number, payload] of eachAttribute(buffer)) {
-    const entry = indexOf(table)[number];
-    if (offset === target) return entry?.[0];
-    const inside = target - offset - HEADER;
-    if (entry !== undefined && inside >= 0 && inside < payload.length) {
-      const inner = entry[1].nested;
-      const name = inner === undefined ? undefined : attributeNameAt(inner, payload, inside);
-      return name === undefined ? entry[0] : `${entry[0]}.${name}`;
-    }
-    offset += (HEADER + payload.length + 3) & ~3;
-  }
-  return undefined;
 }

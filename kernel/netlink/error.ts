@@ -1,7 +1,8 @@
 import { DrawbridgeError } from "../error.ts";
 import { meansMissing, missingFeature } from "../missing_feature.ts";
 import { errnoName, errnoText } from "../syscall/errno.ts";
-import { type AttributeTable, decodeAttributes, string, u32 } from "./attribute.ts";
+import { type AttributeTable, string, u32 } from "./attribute.ts";
+import { decodeAttributes } from "./attribute_decoder.ts";
 import { type Request, requestAttributeAt } from "./message.ts";
 import { littleEndian } from "../byte_order.ts";
 

@@ -1,13 +1,6 @@
 import { DrawbridgeError } from "../error.ts";
-import {
-  type AttributeInput,
-  attributeNameAt,
-  type AttributeTable,
-  type AttributeValues,
-  decodeAttributes,
-  encodeAttributes,
-} from "./attribute.ts";
-import { decodeStruct, encodeStruct, type StructLayout, structSize, type StructValues } from "./struct.ts";
+import type { AttributeInput, AttributeTable, AttributeType, AttributeValues } from "./attribute.ts";
+import { attributeNameAt, decodeAttributes, malformed } from "./attribute_decoder.ts";
 import { littleEndian } from "../byte_order.ts";
 import type { FeatureName } from "../missing_feature.ts";
 import { Writer } from "../byte_writer.ts";
@@ -29,6 +22,19 @@ export const MessageFlag = {
 export const ControlType = { NOOP: 1, ERROR: 2, DONE: 3, OVERRUN: 4 } as const;
 
 const HEADER_SIZE = 16;
+
+/** NLA_F_NESTED */
+export const NESTED = 0x8000;
+/** The largest attribute, header included, that the 16-bit length field can describe. */
+const MAX_LENGTH = 0xffff;
+
+/**
+ * A C struct without implicit padding: its fields in order with their widths; `be16` and `be32` are in network order.
+ */
+export type StructLayout = Readonly<Record<string, "u8" | "u16" | "u32" | "i32" | "be16" | "be32">>;
+
+/** The values of a struct's fields. */
+export type StructValues<L extends StructLayout> = { readonly [K in keyof L]: number };
 
 /** The body of a family's messages: a fixed struct, then attributes. */
 export interface BodyLayout<S extends StructLayout = StructLayout, A extends AttributeTable = AttributeTable> {
@@ -94,6 +100,66 @@ export function request<S extends StructLayout, A extends AttributeTable>(
   };
 }
 
+const widths = { u8: 1, u16: 2, u32: 4, i32: 4, be16: 2, be32: 4 } as const;
+
+const sizes = new WeakMap<StructLayout, number>();
+
+/** Returns the size of the struct in bytes. */
+export function structSize(layout: StructLayout): number {
+  let size = sizes.get(layout);
+  if (size !== undefined) return size;
+  size = 0;
+  for (const field in layout) size += widths[layout[field] ?? "u8"];
+  sizes.set(layout, size);
+  return size;
+}
+
+/** Appends a struct; fields omitted are zero. */
+export function encodeStruct<L extends StructLayout>(
+  writer: Writer,
+  layout: L,
+  values: Partial<StructValues<L>>,
+): void {
+  for (const field in layout) writer[layout[field] ?? "u8"](values[field] ?? 0);
+}
+
+/**
+ * Appends the attributes that have a value, in the order of the values, on which the kernel does not depend.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when a payload is too long for a 16-bit length
+ */
+export function encodeAttributes<T extends AttributeTable>(writer: Writer, table: T, values: AttributeInput<T>): void {
+  for (const name in values) {
+    const value: unknown = values[name];
+    const entry = value === undefined ? undefined : table[name];
+    if (entry !== undefined) encodeAttribute(writer, entry[0], entry[1], value);
+  }
+}
+
+/** Appends one attribute. @throws as {@link encodeAttributes} */
+export function encodeAttribute<T>(writer: Writer, number: number, type: AttributeType<T>, value: T): void {
+  const start = writer.beginAttribute(type.nested === undefined ? number : number | NESTED);
+  type.encode(writer, value);
+  endAttribute(writer, start);
+}
+
+/**
+ * Ends an attribute whose payload the caller has written, at the place that {@link Writer.beginAttribute} returned.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the payload is too long for a 16-bit length
+ */
+export function endAttribute(writer: Writer, start: number): void {
+  const length = writer.endAttribute(start);
+  if (length > MAX_LENGTH) throw malformed(`${length} bytes; expected at most ${MAX_LENGTH}`);
+}
+
+/** Returns the attributes of a table as bytes, for a payload whose table depends on a sibling (IFLA_INFO_DATA). */
+export function attributeBytes<T extends AttributeTable>(table: T, values: AttributeInput<T>): Uint8Array {
+  const writer = new Writer(64);
+  encodeAttributes(writer, table, values);
+  return writer.view();
+}
+
 /** Appends a request with its header. */
 export function encodeRequest(writer: Writer, message: Request, flags: number, sequence: number): void {
   // The port id stays 0: the kernel knows the sender.
@@ -157,4 +223,30 @@ export function requestAttributeAt(message: Request, offset: number): string | u
 
 function attributesOffset(layout: BodyLayout): number {
   return (structSize(layout.struct) + 3) & ~3;
+}
+
+/**
+ * Reads a struct from the start of a buffer.
+ *
+ * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the buffer is shorter than the struct
+ */
+export function decodeStruct<L extends StructLayout>(layout: L, buffer: Uint8Array): StructValues<L> {
+  const size = structSize(layout);
+  if (buffer.length < size) {
+    throw new DrawbridgeError("ERR_NETLINK_MALFORMED", `netlink struct: ${buffer.length} bytes; expected ${size}`);
+  }
+  const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+  const values: Record<string, number> = {};
+  let offset = 0;
+  for (const field in layout) {
+    const width = layout[field] ?? "u8";
+    if (width === "u8") values[field] = view.getUint8(offset);
+    else if (width === "u16") values[field] = view.getUint16(offset, littleEndian);
+    else if (width === "u32") values[field] = view.getUint32(offset, littleEndian);
+    else if (width === "be16") values[field] = view.getUint16(offset);
+    else if (width === "be32") values[field] = view.getUint32(offset);
+    else values[field] = view.getInt32(offset, littleEndian);
+    offset += widths[width];
+  }
+  return values as StructValues<L>;
 }

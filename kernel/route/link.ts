@@ -1,11 +1,8 @@
 import type { MacAddress } from "../ip/mac.ts";
 import {
-  attributeBytes,
   type AttributeTable,
   type AttributeValues,
   bytes,
-  decodeAttributes,
-  encodeAttributes,
   i32,
   mac,
   nested,
@@ -14,15 +11,18 @@ import {
   u32,
   u8,
 } from "../netlink/attribute.ts";
+import { decodeAttributes } from "../netlink/attribute_decoder.ts";
 import {
+  attributeBytes,
   type BodyLayout,
   decodeBody,
+  encodeAttributes,
+  encodeStruct,
   MessageFlag,
   type ReceivedMessage,
   type Request,
   request,
 } from "../netlink/message.ts";
-import { encodeStruct } from "../netlink/struct.ts";
 import { Writer } from "../byte_writer.ts";
 
 export const RTM_NEWLINK = 16;

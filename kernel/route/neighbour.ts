@@ -4,12 +4,12 @@ import { address, bytes, mac, u32, u8 } from "../netlink/attribute.ts";
 import {
   type BodyLayout,
   decodeBody,
+  decodeStruct,
   MessageFlag,
   type ReceivedMessage,
   type Request,
   request,
 } from "../netlink/message.ts";
-import { decodeStruct } from "../netlink/struct.ts";
 import { addressFamilyNumber } from "../netlink/address_family.ts";
 import { ROUTE_PROTOCOL } from "./route.ts";
 

@@ -14,12 +14,13 @@ import {
 import {
   type BodyLayout,
   decodeBody,
+  decodeStruct,
   MessageFlag,
   type ReceivedMessage,
   type Request,
   request,
+  structSize,
 } from "../netlink/message.ts";
-import { decodeStruct, structSize } from "../netlink/struct.ts";
 import { addressFamilyNumber, familyFromNumber } from "../netlink/address_family.ts";
 
 const RTM_NEWROUTE = 24;

@@ -1,19 +1,15 @@
 import { type Address, familyOf, formatAddress } from "../ip/address.ts";
 import type { MacAddress } from "../ip/mac.ts";
+import { address, type AttributeTable, be16, bytes, flag, nested, string, u32, u8 } from "../netlink/attribute.ts";
+import { decodeAttributes } from "../netlink/attribute_decoder.ts";
 import {
-  address,
   attributeBytes,
-  type AttributeTable,
-  be16,
-  bytes,
-  decodeAttributes,
-  flag,
-  nested,
-  string,
-  u32,
-  u8,
-} from "../netlink/attribute.ts";
-import { type BodyLayout, decodeBody, type ReceivedMessage, type Request, request } from "../netlink/message.ts";
+  type BodyLayout,
+  decodeBody,
+  type ReceivedMessage,
+  type Request,
+  request,
+} from "../netlink/message.ts";
 import { create } from "./link.ts";
 
 /** IFLA_VXLAN_* (include/uapi/linux/if_link.h). */

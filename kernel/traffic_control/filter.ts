@@ -1,13 +1,15 @@
+import { type AttributeTable, type AttributeType, type AttributeValues, nested, string } from "../netlink/attribute.ts";
 import {
   attributeBytes,
-  type AttributeTable,
-  type AttributeType,
-  type AttributeValues,
-  nested,
-  string,
-} from "../netlink/attribute.ts";
-import { MessageFlag, type Request, request } from "../netlink/message.ts";
-import { decodeStruct, encodeStruct, type StructLayout, structSize, type StructValues } from "../netlink/struct.ts";
+  decodeStruct,
+  encodeStruct,
+  MessageFlag,
+  type Request,
+  request,
+  type StructLayout,
+  structSize,
+  type StructValues,
+} from "../netlink/message.ts";
 import { littleEndian } from "../byte_order.ts";
 import { RECEIVED, trafficControlLayout } from "./message.ts";
 

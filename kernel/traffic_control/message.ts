@@ -1,6 +1,5 @@
 import { type AttributeTable, bytes, string } from "../netlink/attribute.ts";
-import type { BodyLayout, ReceivedMessage } from "../netlink/message.ts";
-import { decodeStruct } from "../netlink/struct.ts";
+import { type BodyLayout, decodeStruct, type ReceivedMessage } from "../netlink/message.ts";
 
 /** struct tcmsg and TCA_* (include/uapi/linux/rtnetlink.h); the table of `options` depends on `kind`. */
 export const trafficControlLayout = {

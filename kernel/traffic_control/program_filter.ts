@@ -1,5 +1,13 @@
-import { attributeBytes, type AttributeTable, decodeAttributes, string, u32 } from "../netlink/attribute.ts";
-import { decodeBody, MessageFlag, type ReceivedMessage, type Request, request } from "../netlink/message.ts";
+import { type AttributeTable, string, u32 } from "../netlink/attribute.ts";
+import { decodeAttributes } from "../netlink/attribute_decoder.ts";
+import {
+  attributeBytes,
+  decodeBody,
+  MessageFlag,
+  type ReceivedMessage,
+  type Request,
+  request,
+} from "../netlink/message.ts";
 import { filterInfo, RTM_DELTFILTER, RTM_GETTFILTER, RTM_NEWTFILTER } from "./filter.ts";
 import { RECEIVED, SENT, trafficControlLayout } from "./message.ts";
 

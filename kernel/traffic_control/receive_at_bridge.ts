@@ -1,6 +1,6 @@
 import { type Address, addressToBytes, familyOf, formatAddress } from "../ip/address.ts";
 import { type MacAddress, macToBytes } from "../ip/mac.ts";
-import { decodeAttributes } from "../netlink/attribute.ts";
+import { decodeAttributes } from "../netlink/attribute_decoder.ts";
 import { decodeBody, type ReceivedMessage, type Request } from "../netlink/message.ts";
 import {
   addReceivedFilter,

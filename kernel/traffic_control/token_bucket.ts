@@ -1,6 +1,5 @@
-import { attributeBytes, type AttributeTable, type AttributeType, u32, u64 } from "../netlink/attribute.ts";
-import { MessageFlag, type Request, request } from "../netlink/message.ts";
-import { decodeStruct, encodeStruct } from "../netlink/struct.ts";
+import { type AttributeTable, type AttributeType, u32, u64 } from "../netlink/attribute.ts";
+import { attributeBytes, decodeStruct, encodeStruct, MessageFlag, type Request, request } from "../netlink/message.ts";
 import { ROOT, trafficControlLayout } from "./message.ts";
 import { RTM_NEWQDISC } from "./queueing_discipline.ts";
 

@@ -1,13 +1,6 @@
 import { NETLINK_NETFILTER } from "../../netlink/netfilter_message.ts";
-import {
-  type AttributeTable,
-  type AttributeType,
-  be64,
-  decodeAttributes,
-  eachAttribute,
-  nested,
-  string,
-} from "../../netlink/attribute.ts";
+import { type AttributeTable, type AttributeType, be64, nested, string } from "../../netlink/attribute.ts";
+import { decodeAttributes, eachAttribute } from "../../netlink/attribute_decoder.ts";
 import type { ReceivedMessage, Request } from "../../netlink/message.ts";
 import { NetlinkSocket } from "../../netlink/socket.ts";
 import type { Syscalls } from "../../syscall/syscalls.ts";

@@ -1,8 +1,8 @@
 import { DrawbridgeError } from "../../error.ts";
 import { netfilterHeader } from "../../netlink/netfilter_message.ts";
-import { be32, be64, decodeAttributes } from "../../netlink/attribute.ts";
-import { AttributeCursor } from "../../netlink/attribute_cursor.ts";
-import { structSize } from "../../netlink/struct.ts";
+import { be32, be64 } from "../../netlink/attribute.ts";
+import { AttributeCursor, decodeAttributes } from "../../netlink/attribute_decoder.ts";
+import { structSize } from "../../netlink/message.ts";
 import { type DataType, paddedSize, type Scalar } from "../model/data_type.ts";
 import { CATCH_ALL, type ElementCode } from "../encode/element.ts";
 import type { KeyField } from "../model/expression.ts";

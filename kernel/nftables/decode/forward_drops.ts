@@ -1,4 +1,5 @@
-import { decodeAttributes, string } from "../../netlink/attribute.ts";
+import { string } from "../../netlink/attribute.ts";
+import { decodeAttributes } from "../../netlink/attribute_decoder.ts";
 import { decodeBody } from "../../netlink/message.ts";
 import type { NetlinkSocket } from "../../netlink/socket.ts";
 import { type Instruction, instructions } from "../encode/instruction.ts";

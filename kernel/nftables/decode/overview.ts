@@ -1,4 +1,5 @@
-import { decodeAttributes, bytes, string } from "../../netlink/attribute.ts";
+import { bytes, string } from "../../netlink/attribute.ts";
+import { decodeAttributes } from "../../netlink/attribute_decoder.ts";
 import { decodeBody } from "../../netlink/message.ts";
 import type { NetlinkSocket } from "../../netlink/socket.ts";
 import { littleEndian } from "../../byte_order.ts";

@@ -1,4 +1,4 @@
-import { encodeAttributes, endAttribute } from "../../netlink/attribute.ts";
+import { encodeAttributes, endAttribute, NESTED } from "../../netlink/message.ts";
 import type { Writer } from "../../byte_writer.ts";
 import { type DataType, dataTypes, type Scalar } from "../model/data_type.ts";
 import type { Interval, KeyField } from "../model/expression.ts";
@@ -15,7 +15,6 @@ import { interfaceName, presentInterfaceName } from "../model/value_codec.ts";
 /** NFT_SET_ELEM_* of an element without a key of its own, and of the first value after a range. */
 export const CATCH_ALL = 2;
 export const INTERVAL_END = 1;
-const NESTED = 0x8000;
 /** NFTA_LIST_ELEM */
 const ITEM = 1 | NESTED;
 const KEY = elementAttributes.key[0] | NESTED;

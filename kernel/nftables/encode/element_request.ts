@@ -1,5 +1,4 @@
-import { endAttribute } from "../../netlink/attribute.ts";
-import { MessageFlag, type Request } from "../../netlink/message.ts";
+import { endAttribute, MessageFlag, NESTED, type Request } from "../../netlink/message.ts";
 import { Writer } from "../../byte_writer.ts";
 import { type ElementCode, elementCode, presentCode, writeElement } from "./element.ts";
 import { formatElement } from "../text/element_text.ts";
@@ -7,8 +6,6 @@ import { checkName } from "../model/identifier.ts";
 import { elementLayout, elementListAttributes, Message, nftablesRequest } from "./message.ts";
 import type { Element, SetDefinition, TableReference } from "../model/object.ts";
 
-/** NLA_F_NESTED */
-const NESTED = 0x8000;
 /** The largest list of elements in one message: the attribute must stay below 64 KiB, and an element is below 1 KiB. */
 const ELEMENTS_LIMIT = 60 * 1024;
 /** NFTA_SET_ELEM_LIST_ELEMENTS */

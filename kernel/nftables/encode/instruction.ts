@@ -6,12 +6,12 @@ import {
   be32,
   be64,
   bytes,
-  decodeAttributes,
-  encodeAttributes,
   nested,
   string,
   u8,
 } from "../../netlink/attribute.ts";
+import { decodeAttributes } from "../../netlink/attribute_decoder.ts";
+import { encodeAttributes } from "../../netlink/message.ts";
 import { Writer } from "../../byte_writer.ts";
 
 /** NFTA_VERDICT_* */

@@ -4,16 +4,12 @@ import { addressFromBytes } from "../../../kernel/ip/address.ts";
 import { macFromBytes } from "../../../kernel/ip/mac.ts";
 import {
   address,
-  attributeBytes,
-  attributeNameAt,
   type AttributeTable,
   type AttributeType,
   be16,
   be32,
   be64,
   bytes,
-  decodeAttributes,
-  eachAttribute,
   flag,
   i32,
   mac,
@@ -24,6 +20,8 @@ import {
   u64,
   u8,
 } from "../../../kernel/netlink/attribute.ts";
+import { attributeNameAt, decodeAttributes, eachAttribute } from "../../../kernel/netlink/attribute_decoder.ts";
+import { attributeBytes } from "../../../kernel/netlink/message.ts";
 import { littleEndian } from "../../../kernel/byte_order.ts";
 
 /** A table and values that fit it. */

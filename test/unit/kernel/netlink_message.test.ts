@@ -5,11 +5,14 @@ import {
   type BodyLayout,
   decodeBody,
   decodeMessages,
+  decodeStruct,
   encodeRequest,
+  encodeStruct,
   MessageFlag,
   request,
+  type StructLayout,
+  structSize,
 } from "../../../kernel/netlink/message.ts";
-import { decodeStruct, encodeStruct, type StructLayout, structSize } from "../../../kernel/netlink/struct.ts";
 import { Writer } from "../../../kernel/byte_writer.ts";
 
 const ranges = {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { attributeBytes, be16, bytes, nested, string } from "../../../kernel/netlink/attribute.ts";
+import { be16, bytes, nested, string } from "../../../kernel/netlink/attribute.ts";
+import { attributeBytes } from "../../../kernel/netlink/message.ts";
 import { RTM_NEWLINK } from "../../../kernel/route/link.ts";
 import { tunnelPortOf } from "../../../kernel/route/vxlan.ts";
 

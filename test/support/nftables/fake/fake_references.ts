@@ -1,4 +1,4 @@
-import { decodeAttributes } from "../../../../kernel/netlink/attribute.ts";
+import { decodeAttributes } from "../../../../kernel/netlink/attribute_decoder.ts";
 import { NetlinkError } from "../../../../kernel/netlink/error.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
 import { instructions } from "../../../../kernel/nftables/encode/instruction.ts";

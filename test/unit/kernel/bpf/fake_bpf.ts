@@ -1,7 +1,6 @@
 import type { OwnProgram, ProgramMachine } from "../../../../kernel/bpf/own_program.ts";
-import { attributeBytes } from "../../../../kernel/netlink/attribute.ts";
+import { attributeBytes, type Request, request } from "../../../../kernel/netlink/message.ts";
 import { NetlinkError } from "../../../../kernel/netlink/error.ts";
-import { type Request, request } from "../../../../kernel/netlink/message.ts";
 import type { Reply } from "../../../../kernel/netlink/socket.ts";
 import type { BpfCall } from "../../../../kernel/syscall/bpf_calls.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
