@@ -12,15 +12,13 @@ export function isPlaceholder(address: Address): boolean {
   return RANGES.some((range) => cidrContains(range, address));
 }
 
-/** Returns a function that gives pods without addresses stand-ins, the same ones each time. */
-export function podsWithAddresses(): (objects: readonly ClusterObject[]) => readonly ClusterObject[] {
+/** Returns a function that gives a pod without addresses stand-ins, the same ones each time. */
+export function standInAddresses(): (object: ClusterObject) => ClusterObject {
   const addresses = new PlaceholderAddresses(new Set());
-  return (objects) =>
-    objects.map((object) =>
-      object.kind !== "Pod" || object.hostNetwork || object.addresses.length > 0
-        ? object
-        : { ...object, addresses: FAMILIES.map((family) => addresses.addressOf(object.key, family)) },
-    );
+  return (object) =>
+    object.kind !== "Pod" || object.hostNetwork || object.addresses.length > 0
+      ? object
+      : { ...object, addresses: FAMILIES.map((family) => addresses.addressOf(object.key, family)) };
 }
 
 /**

@@ -5,7 +5,7 @@ import type { PolicyOptions } from "../../../objects/semantics/policies/objects.
 import { printable } from "../../../objects/printable.ts";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { nearestHint } from "../../../objects/nearest_names.ts";
-import { podsWithAddresses } from "../../cluster/placeholder_addresses.ts";
+import { standInAddresses } from "../../cluster/placeholder_addresses.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
@@ -125,10 +125,10 @@ async function tryOnConnections(
 ): Promise<LiveReport | undefined> {
   const { isLive, ledgers } = places;
   if (!isLive && ledgers.length === 0) return undefined;
-  const addressed = podsWithAddresses();
+  const addressed = standInAddresses();
   const sides = {
-    before: buildPolicyIndex(storeOf(addressed(before.manifests.map(({ object }) => object))), options),
-    after: buildPolicyIndex(storeOf(addressed(after.manifests.map(({ object }) => object))), options),
+    before: buildPolicyIndex(storeOf(before.manifests.map(({ object }) => addressed(object))), options),
+    after: buildPolicyIndex(storeOf(after.manifests.map(({ object }) => addressed(object))), options),
   };
   const tables = await readTables(io, places, sides.before, sides.after);
   // A table of the current moment needs no remark.

@@ -28,22 +28,26 @@ interface OpenPort {
 /**
  * Returns connections that represent the ways into a namespace: from a controller's pods to the pods that its Ingresses
  * and routes lead to, and from outside to those of Services with node ports, a balancer or external addresses, and to
- * the controllers. A pod without an address is omitted, since no connection of it can be seen either.
+ * the controllers. A way between a pod that policies select and one without an address, in its node's network, is unknown.
  */
 export function askedConnections(
   cluster: Cluster,
   services: ServiceObjects,
   { ways, unevaluated }: WaysIn,
   namespace: string,
-): readonly AskedConnection[] {
+): { readonly asked: readonly AskedConnection[]; readonly unknown: ReadonlySet<string> } {
+  const isSubject = (pod: Pod): boolean => pod.namespace === namespace && !pod.hostNetwork;
   const onward = ways.flatMap(({ name, through, controllers, backends }) =>
     backends.flatMap((backend) => {
       const by = askingText(name, through);
-      const pairs = backend.endpoints.flatMap((endpoint) => controllers.map((from) => ({ from, ...endpoint })));
-      return pairs
-        .filter(({ from, pod }) => from.namespace === namespace || pod.namespace === namespace)
-        .flatMap(({ from, pod, port }) => between(from, { pod, protocol: "TCP", port, by }));
+      const pairs = backend.endpoints.flatMap((endpoint) => controllers.map((from) => ({ from, ...endpoint, by })));
+      return pairs.filter(({ from, pod }) => isSubject(from) || isSubject(pod));
     }),
+  );
+  const unknown = onward.flatMap(({ from, pod, by }) =>
+    [from, pod]
+      .filter(({ addresses }) => addresses.length === 0)
+      .map(({ key }) => `${by}: the address of ${key}, in its node's network, is not in the input`),
   );
   const groups = Map.groupBy(
     ways.filter(({ controllers }) => controllers.some((pod) => pod.namespace === namespace)),
@@ -61,7 +65,11 @@ export function askedConnections(
     ),
   ].filter(({ pod }) => pod.namespace === namespace);
   const regions = fromOutside.length === 0 ? [] : outsideRegions([cluster.index]);
-  return [...onward, ...fromOutside.flatMap((open) => fromRegions(regions, open))];
+  const asked = [
+    ...onward.flatMap(({ from, ...to }) => between(from, { ...to, protocol: "TCP" })),
+    ...fromOutside.flatMap((open) => fromRegions(regions, open)),
+  ];
+  return { asked, unknown: new Set(unknown) };
 }
 
 function askingText(name: string, through: string): string {

@@ -1,9 +1,7 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../../objects/printable.ts";
-import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
-import { podsWithAddresses } from "../../cluster/placeholder_addresses.ts";
-import { storeOf } from "../../cluster/policy_objects.ts";
+import { standInAddresses } from "../../cluster/placeholder_addresses.ts";
 import { ExitCode } from "../../exit_code.ts";
 import { daemonEntries } from "../../input/input_schema.ts";
 import type { Io } from "../../io.ts";
@@ -29,18 +27,20 @@ const optionsSchema = v.object({
 /** Prints policies. @throws DrawbridgeError ERR_INPUT as loadManifests and readTables */
 export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
   const { live, conntrack, ledger, ...input } = v.parse(optionsSchema, options);
-  const { manifests, wayObjects, objects, given, options: policyOptions, namespace } = await readPolicyInput(io, input);
-  const index = buildPolicyIndex(storeOf(podsWithAddresses()(objects)), policyOptions);
+  const { manifests, wayObjects, given, options: policyOptions, namespace } = await readPolicyInput(io, input);
+  const addressed = standInAddresses();
+  const placed = manifests.map((one) => ({ ...one, object: addressed(one.object) }));
+  const cluster = clusterOf(placed, policyOptions);
+  const { index } = cluster;
   const places = { isLive: live, files: conntrack, ledgers: ledger, access: input };
   const { connections, lost, remarks: period, isPartial } = await readTables(io, places, index);
-  const cluster = clusterOf(manifests, policyOptions);
   const services = serviceObjects(cluster);
   const ways = waysInto(wayObjects, cluster, services, given);
-  const asked = askedConnections(cluster, services, ways, namespace);
+  const { asked, unknown: unknownWays } = askedConnections(cluster, services, ways, namespace);
   const suggestion = suggest(index, namespace, connections, asked, cluster.store.services);
   const { remarks, isNothingKnown } = suggestion;
   const texts = lost.filter((flow) => flow.namespace === namespace && !isNothingKnown).map(({ text }) => text);
-  const omitted = [...suggestion.omitted, ...new Set(texts)];
+  const omitted = [...suggestion.omitted, ...unknownWays, ...new Set(texts)];
   if (!isNothingKnown) io.out.write(policiesText(suggestion));
   const moment = `${period.join("; ")}: what happens at other times is not allowed`;
   const say = (text: string): void => io.err.write(foldLine(printable(text), io.err.columns, 0, 2));
