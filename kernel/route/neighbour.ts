@@ -105,8 +105,6 @@ export function neighbourLink(message: ReceivedMessage): number {
 export interface ProxyNeighbour {
   readonly index: number;
   readonly address: Address;
-  /** The protocol number of the program that made it; 0 without one. */
-  readonly protocol: number;
 }
 
 /** Returns the request to add a proxy marked as ours. An existing one is set again, never EEXIST. */
@@ -129,7 +127,7 @@ export function deleteProxyNeighbour(index: number, destination: Address): Reque
   );
 }
 
-/** Returns the request for all proxies of a family. */
+/** Returns the request for all proxies of a family; {@link parseOwnProxy} filters the answers. */
 export function dumpProxyNeighbours(family: Family): Request {
   return request(
     "list proxies",
@@ -140,12 +138,13 @@ export function dumpProxyNeighbours(family: Family): Request {
 }
 
 /**
- * Returns the proxy in a RTM_NEWNEIGH message; undefined for any other entry.
+ * Returns the proxy in a RTM_NEWNEIGH message; undefined for any other entry, and for a proxy that others made.
  *
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED when the message is not about a neighbour
  */
-export function parseProxyNeighbour(message: ReceivedMessage): ProxyNeighbour | undefined {
+export function parseOwnProxy(message: ReceivedMessage): ProxyNeighbour | undefined {
   const { header, attributes } = decodeBody(readLayout, message.body);
-  if (attributes.destination === undefined || (header.flags & NTF_PROXY) === 0) return undefined;
-  return { index: header.index, address: attributes.destination, protocol: attributes.protocol ?? 0 };
+  const isOurs = (header.flags & NTF_PROXY) !== 0 && attributes.protocol === ROUTE_PROTOCOL;
+  if (attributes.destination === undefined || !isOurs) return undefined;
+  return { index: header.index, address: attributes.destination };
 }

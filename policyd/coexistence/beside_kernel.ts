@@ -6,33 +6,23 @@ import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
 import {
   deleteProxyNeighbour,
   dumpProxyNeighbours,
-  parseProxyNeighbour,
+  parseOwnProxy,
+  type ProxyNeighbour,
   setProxyNeighbour,
 } from "../../kernel/route/neighbour.ts";
-import {
-  deleteRoute,
-  dumpRoutes,
-  linkRoute,
-  newRoute,
-  parseRoute,
-  ROUTE_PROTOCOL,
-  type RouteSpec,
-} from "../../kernel/route/route.ts";
+import { deleteRoute, dumpRoutes, linkRoute, newRoute, parseRoute, type RouteSpec } from "../../kernel/route/route.ts";
 import { findLink, openRouteSocket } from "../../kernel/route/socket.ts";
 import type { FileCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
-import { procSysctl, type Sysctl } from "../../kernel/sysctl.ts";
+import type { Sysctl } from "../../kernel/sysctl.ts";
+import { BESIDE_PRIORITY, isBeside } from "../routes/own_routes.ts";
 import {
   type BesideChange,
   type BesideEntries,
   type BesideRoute,
   type NeighbouringBridge,
   neighbouringBridges,
-  type Proxy,
 } from "./neighbouring_bridges.ts";
-
-/** The metric of our routes beside other bridges; routes to other nodes have another (policyd/routes/own_routes.ts). */
-export const BESIDE_PRIORITY = 106;
 
 /** Errors that mean the change is already made or the link is gone. */
 const HARMLESS: readonly string[] = ["EEXIST", "ESRCH", "ENOENT", "ENODEV"];
@@ -44,9 +34,9 @@ export class BesideKernel {
   readonly #own: string;
 
   /** @param own our bridge's name @throws SyscallError when refused a socket */
-  constructor(syscalls: Syscalls & FileCalls, own: string) {
+  constructor(syscalls: Syscalls & FileCalls, sysctl: Sysctl, own: string) {
     this.#socket = openRouteSocket(syscalls);
-    this.#sysctl = procSysctl(syscalls);
+    this.#sysctl = sysctl;
     this.#own = own;
   }
 
@@ -64,17 +54,14 @@ export class BesideKernel {
   read(): BesideEntries {
     const own = findLink(this.#socket, { name: this.#own })?.index;
     const routes: BesideRoute[] = [];
-    const proxies: Proxy[] = [];
+    const proxies: ProxyNeighbour[] = [];
     for (const family of this.#families()) {
       for (const route of this.#list(dumpRoutes(family), parseRoute)) {
-        const { destination, protocol, priority, outputInterface } = route;
-        const isOurs = protocol === ROUTE_PROTOCOL && priority === BESIDE_PRIORITY;
-        if (!isOurs || destination === undefined) continue;
+        const { destination, outputInterface } = route;
+        if (!isBeside(route) || destination === undefined) continue;
         routes.push({ destination, index: outputInterface === own ? undefined : outputInterface });
       }
-      for (const { protocol, index, address } of this.#list(dumpProxyNeighbours(family), parseProxyNeighbour)) {
-        if (protocol === ROUTE_PROTOCOL) proxies.push({ index, address });
-      }
+      proxies.push(...this.#list(dumpProxyNeighbours(family), parseOwnProxy));
     }
     return { routes, proxies };
   }

@@ -1,5 +1,6 @@
 import { type Address, addressPlus, bitsOf, formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
+import type { ProxyNeighbour } from "../../kernel/route/neighbour.ts";
 
 /** The fields of a link that show whether it may lead to another plugin's pods. */
 export interface LinkSight {
@@ -15,12 +16,6 @@ export interface NeighbouringBridge {
   readonly networks: readonly Cidr[];
 }
 
-/** A proxy entry: the node answers for the address of one of our pods on another plugin's bridge. */
-export interface Proxy {
-  readonly index: number;
-  readonly address: Address;
-}
-
 /** A route with precedence over both bridges' routes to the network that they share. */
 export interface BesideRoute {
   readonly destination: Cidr;
@@ -31,7 +26,8 @@ export interface BesideRoute {
 /** The entries with which our pods and other plugins' pods reach each other although they share a network. */
 export interface BesideEntries {
   readonly routes: readonly BesideRoute[];
-  readonly proxies: readonly Proxy[];
+  /** With these the node answers for addresses of our pods on other plugins' bridges. */
+  readonly proxies: readonly ProxyNeighbour[];
 }
 
 /**
@@ -66,7 +62,7 @@ export function neighbouringBridges(
 export function besideEntries(pods: Iterable<Address>, bridges: readonly NeighbouringBridge[]): BesideEntries {
   const halves = new Map<string, BesideRoute>();
   const routes: BesideRoute[] = [];
-  const proxies: Proxy[] = [];
+  const proxies: ProxyNeighbour[] = [];
   for (const address of pods) {
     let isShared = false;
     for (const { index, networks } of bridges) {
@@ -124,6 +120,6 @@ function routeKey({ destination, index }: BesideRoute): string {
   return `${formatCidr(destination)} ${index ?? "ours"}`;
 }
 
-function proxyKey({ index, address }: Proxy): string {
+function proxyKey({ index, address }: ProxyNeighbour): string {
   return `${index} ${formatAddress(address)}`;
 }

@@ -18,7 +18,6 @@ import {
 const SETTLE_MILLISECONDS = 50;
 /** Sync periods between two checks while nothing is left to do: a check lists all links. */
 const QUIET_PERIODS = 10;
-const NOTHING: BesideEntries = { routes: [], proxies: [] };
 
 export interface NeighbouringPodsParts extends Pick<Machine, "attachments" | "clock" | "logger"> {
   readonly kernel: BesideKernel;
@@ -37,8 +36,8 @@ export interface NeighbouringPodsParts extends Pick<Machine, "attachments" | "cl
 export class NeighbouringPods implements PodGate {
   readonly #parts: NeighbouringPodsParts;
   #bridges: readonly NeighbouringBridge[] = [];
-  /** Our entries in the kernel as we made them; they are read from the kernel where some may exist. */
-  #present: BesideEntries = NOTHING;
+  /** Our entries in the kernel as we made them; undefined until they are read: an earlier daemon may have made some. */
+  #present: BesideEntries | undefined;
   #problems: readonly string[] = [];
   readonly #loop: ControlLoop;
 
@@ -64,7 +63,7 @@ export class NeighbouringPods implements PodGate {
 
   async unregister(name: AttachmentName): Promise<void> {
     const attachment = this.#parts.attachments.get(name);
-    if (attachment === undefined || isNothing(this.#present)) return;
+    if (attachment === undefined || this.#hasNone) return;
     this.#reconcile(attachment);
   }
 
@@ -82,24 +81,25 @@ export class NeighbouringPods implements PodGate {
     this.#attempt(() => {
       this.#bridges = kernel.bridges();
       const desired = this.#desired();
-      if (isNothing(desired) && isNothing(this.#present)) return;
-      if (isNothing(this.#present))
+      if (isNothing(desired) && this.#hasNone) return;
+      if (!isNothing(desired) && (this.#present === undefined || this.#hasNone))
         logger.info("pods of another plugin have the same network", { bridges: this.#names });
-      this.#present = kernel.read();
-      this.#change(desired);
+      this.#change(desired, kernel.read());
     });
-    const isQuiet = this.#problems.length === 0 && isNothing(this.#present);
+    const isQuiet = this.#problems.length === 0 && this.#hasNone;
     return isQuiet ? QUIET_PERIODS * syncPeriod : syncPeriod;
   }
 
   /** @param leaving an attachment that is still in the registry but is being removed */
   #reconcile(leaving?: AttachmentRecord): void {
-    this.#attempt(() => this.#change(this.#desired(leaving)));
+    const { kernel } = this.#parts;
+    this.#attempt(() => this.#change(this.#desired(leaving), this.#present ?? kernel.read()));
   }
 
-  #change(desired: BesideEntries): void {
-    const change = besideChange(desired, this.#present);
+  #change(desired: BesideEntries, present: BesideEntries): void {
+    const change = besideChange(desired, present);
     this.#problems = [];
+    this.#present = present;
     if (isNothing(change.added) && isNothing(change.removed)) return;
     const refused = this.#parts.kernel.apply(change, this.#bridges);
     this.#present = desired;
@@ -115,6 +115,10 @@ export class NeighbouringPods implements PodGate {
     const isNew = problems.some((problem) => !this.#problems.includes(problem));
     this.#problems = problems;
     if (isNew) this.#parts.logger.warn("bridges beside ours", { reason: problems.join("; ") });
+  }
+
+  get #hasNone(): boolean {
+    return this.#present !== undefined && isNothing(this.#present);
   }
 
   get #names(): string {

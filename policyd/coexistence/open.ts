@@ -1,4 +1,6 @@
 import type { Table } from "../../kernel/nftables/model/object.ts";
+import { rememberingSysctl } from "../../attachment/original_settings.ts";
+import { procSysctl } from "../../kernel/sysctl.ts";
 import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import { namesVersion } from "../ruleset/schema.ts";
@@ -30,7 +32,8 @@ export function openCoexistence(
   wasEnforced: () => boolean,
 ): Coexistence {
   const { kernel: nftables, attachments } = machine;
-  const kernel = new BesideKernel(machine.syscalls, bridge);
+  const sysctl = rememberingSysctl(procSysctl(machine.syscalls), machine.originals);
+  const kernel = new BesideKernel(machine.syscalls, sysctl, bridge);
   const beside = new NeighbouringPods({ ...machine, kernel, bridge, syncPeriod });
   if (!policies) return { beside, takeOver: undefined };
   const version = versionOf(

@@ -1,4 +1,4 @@
-import { ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
+import { type Route, ROUTE_PROTOCOL } from "../../kernel/route/route.ts";
 
 /**
  * The routing table for packets from pods to other nodes' own addresses, which go through the tunnel. The node's own
@@ -15,7 +15,18 @@ export const RULE_PRIORITY = 107;
  */
 export const ROUTE_PRIORITY = 107;
 
+/** The metric of our routes beside other bridges (policyd/coexistence/), which come before those of this folder. */
+export const BESIDE_PRIORITY = 106;
+
+/** The fields by which a route of ours is recognized. */
+type Origin = Pick<Route, "protocol" | "priority">;
+
 /** Whether a route was added by the code in this folder, so that it may be removed. */
-export function isOurs({ protocol, priority }: { readonly protocol: number; readonly priority: number }): boolean {
+export function isOurs({ protocol, priority }: Origin): boolean {
   return protocol === ROUTE_PROTOCOL && priority === ROUTE_PRIORITY;
+}
+
+/** Whether a route was added for pods beside another bridge. */
+export function isBeside({ protocol, priority }: Origin): boolean {
+  return protocol === ROUTE_PROTOCOL && priority === BESIDE_PRIORITY;
 }

@@ -2,6 +2,7 @@ import type { OwnProgram } from "../../../kernel/bpf/own_program.ts";
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import type { FoundOriginal } from "../../../attachment/original_settings.ts";
 import type { TableOverview } from "../../../kernel/nftables/decode/overview.ts";
+import type { ProxyNeighbour } from "../../../kernel/route/neighbour.ts";
 import type { Route } from "../../../kernel/route/route.ts";
 import type { RoutingRule } from "../../../kernel/route/rule.ts";
 import type { NetworkList } from "../../../policyd/installation/list_text.ts";
@@ -36,6 +37,8 @@ export interface Inventory {
   readonly routes: readonly Route[];
   /** Only those of our protocol. */
   readonly rules: readonly RoutingRule[];
+  /** Only ours. */
+  readonly proxies: readonly ProxyNeighbour[];
   readonly links: readonly CheckedLink[];
   /** Our programs for the frames of bridges, whoever made the bridges. */
   readonly bridgePrograms: readonly { readonly program: OwnProgram; readonly bridge: CheckedLink }[];

@@ -1,4 +1,4 @@
-import { isOurs as isOurRoute, RULE_PRIORITY } from "../../../policyd/routes/own_routes.ts";
+import { isBeside, isOurs, RULE_PRIORITY } from "../../../policyd/routes/own_routes.ts";
 import { isOurTable, OUR_TABLES } from "../../../policyd/checks/our_tables.ts";
 import { attachedPods } from "./attached.ts";
 import { files, flows, state } from "./files.ts";
@@ -73,11 +73,16 @@ function tables({ tables: all }: Inventory): Plan {
   return { removals, kept };
 }
 
-function routes({ routes: all, rules }: Inventory): Plan {
+/** Plans for the routes and for what lets other bridges' pods reach ours (policyd/coexistence/). */
+function routes({ routes: all, rules, proxies, links: present }: Inventory): Plan {
   return {
     removals: [
       ...rules.filter(({ priority }) => priority === RULE_PRIORITY).map((rule): Removal => ({ kind: "rule", rule })),
-      ...all.filter(isOurRoute).map((route): Removal => ({ kind: "route", route })),
+      ...all.filter((route) => isOurs(route) || isBeside(route)).map((route): Removal => ({ kind: "route", route })),
+      ...proxies.map((proxy): Removal => {
+        const link = present.find(({ index }) => index === proxy.index)?.name ?? `link ${proxy.index}`;
+        return { kind: "proxy", proxy, link };
+      }),
     ],
     kept: [],
   };

@@ -2,6 +2,7 @@ import type { OwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import type { TableReference } from "../../../kernel/nftables/model/object.ts";
+import type { ProxyNeighbour } from "../../../kernel/route/neighbour.ts";
 import type { Route } from "../../../kernel/route/route.ts";
 import type { RoutingRule } from "../../../kernel/route/rule.ts";
 
@@ -15,6 +16,8 @@ export type Removal =
   | { readonly kind: "table"; readonly table: TableReference; readonly isOwned: boolean }
   | { readonly kind: "route"; readonly route: Route }
   | { readonly kind: "rule"; readonly rule: RoutingRule }
+  /** The node's answers on a link, for an address of a pod. */
+  | { readonly kind: "proxy"; readonly proxy: ProxyNeighbour; readonly link: string }
   | { readonly kind: "link"; readonly name: string }
   /** A pod's connection by its link, which is taken down and disappears with the pod. */
   | { readonly kind: "connection"; readonly name: string }
@@ -57,6 +60,8 @@ export function removalText(removal: Removal): string {
     }
     case "rule":
       return `${removal.rule.priority}: IPv${removal.rule.family} iif ${removal.rule.inputInterface} lookup ${removal.rule.table}`;
+    case "proxy":
+      return `${formatAddress(removal.proxy.address)} on ${removal.link}`;
     case "link":
       return removal.name;
     case "connection":

@@ -11,6 +11,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { readBootId } from "../../../kernel/file.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
+import { dumpProxyNeighbours, parseOwnProxy } from "../../../kernel/route/neighbour.ts";
 import { dumpRules, parseRule } from "../../../kernel/route/rule.ts";
 import { type NetworkList, readList } from "../../../policyd/installation/list_text.ts";
 import { withoutOwnPart } from "../../../policyd/installation/merged_list.ts";
@@ -48,6 +49,11 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
       routes: readRoutes(syscalls),
       rules: withRouteSocket(syscalls, (socket) =>
         FAMILIES.flatMap((family) => socket.dump(dumpRules(family)).flatMap((message) => parseRule(message) ?? [])),
+      ),
+      proxies: withRouteSocket(syscalls, (socket) =>
+        FAMILIES.flatMap((family) =>
+          socket.dump(dumpProxyNeighbours(family)).flatMap((message) => parseOwnProxy(message) ?? []),
+        ),
       ),
       bridgePrograms: withRouteSocket(syscalls, (socket) =>
         links

@@ -6,6 +6,7 @@ import { removeOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { NetlinkError } from "../../../kernel/netlink/error.ts";
 import { NftablesSocket } from "../../../kernel/nftables/socket.ts";
 import { changeLink, deleteLink } from "../../../kernel/route/link.ts";
+import { deleteProxyNeighbour } from "../../../kernel/route/neighbour.ts";
 import { deleteRoute } from "../../../kernel/route/route.ts";
 import { deleteRule } from "../../../kernel/route/rule.ts";
 import type { Request } from "../../../kernel/netlink/message.ts";
@@ -37,6 +38,8 @@ export function remove(syscalls: MachineCalls, removal: Removal): void {
       return ask(syscalls, deleteRoute(removal.route));
     case "rule":
       return ask(syscalls, deleteRule(removal.rule));
+    case "proxy":
+      return ask(syscalls, deleteProxyNeighbour(removal.proxy.index, removal.proxy.address));
     case "link":
       return ask(syscalls, deleteLink({ name: removal.name }));
     case "connection":

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { type Address, parseAddress } from "../../../kernel/ip/address.ts";
+import { formatCidr } from "../../../kernel/ip/cidr.ts";
 import { add, del } from "../../lab/cni.ts";
 import { createLab, type Lab, type LabPod } from "../../lab/lab.ts";
 import type { LabNamespace } from "../../lab/namespace.ts";
@@ -147,10 +148,20 @@ describe("a node with pods of another network plugin", function () {
         8,
         "a route and a proxy for each address of the pod that is left, and four halves",
       );
-      wired.node.exec("ip", ["link", "delete", plugin.bridge]);
+      if (name === "kubenet") {
+        await policyd.kill();
+        wired.node.exec("ip", ["address", "add", "198.51.100.1/24", "dev", plugin.bridge]);
+        for (const cidr of wired.podCidrs.map(formatCidr)) {
+          wired.node.exec("ip", ["address", "flush", "dev", plugin.bridge, "to", cidr]);
+        }
+        assert.equal(entriesOf(wired.node).length, 8);
+        await policyd.start([`--bridge=${OURS}`]);
+      } else {
+        wired.node.exec("ip", ["link", "delete", plugin.bridge]);
+      }
       await until(
         () => entriesOf(wired.node).length === 0,
-        "no route and no proxy is left once the other bridge has gone",
+        "no route and no proxy is left once the other bridge has gone, or its addresses while no daemon ran",
       );
       assert.deepEqual(
         await broken([

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { Inventory } from "../../../cli/node/cleanup/inventory.ts";
 import { type Removal, removalText } from "../../../cli/node/cleanup/removal.ts";
 import { bridgeMac, hostMac } from "../../../attachment/names_and_macs.ts";
+import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { type NetworkList, readList } from "../../../policyd/installation/list_text.ts";
 import { attachmentRecord } from "../cni/attachment_record.ts";
@@ -24,6 +25,7 @@ const ROUTE = {
   protocol: 107,
   onLink: false,
 } as const;
+const BESIDE = { ...ROUTE, destination: parseCidr("10.244.1.0/25"), priority: 106 };
 
 export function listOf(...plugins: readonly object[]): NetworkList {
   const list = readList(Buffer.from(JSON.stringify({ name: "drawbridge", plugins })));
@@ -41,8 +43,9 @@ export function inventory(changes: Partial<Inventory> = {}): Inventory {
       { family: "bridge", name: "drawbridge-cni", comment: "drawbridge-cni version 4", isOwned: false },
       { family: "inet", name: "firewalld", comment: undefined, isOwned: false },
     ],
-    routes: [ROUTE, { ...ROUTE, protocol: 3 }, { ...ROUTE, priority: 0 }],
+    routes: [ROUTE, BESIDE, { ...ROUTE, protocol: 3 }, { ...ROUTE, priority: 0 }, { ...BESIDE, protocol: 3 }],
     rules: [{ family: 4, inputInterface: "drawbridge0", table: 107, priority: 107 }],
+    proxies: [{ index: 6, address: parseAddress("10.244.1.2") }],
     links: [BRIDGE, VETH, link(5, "drawbridge.vx", { kind: "vxlan", vxlan: VXLAN }), link(6, "flannel.1")],
     bridgePrograms: [],
     addresses: [{ link: "drawbridge0", address: parseCidr("10.244.1.1/24") }],

@@ -3,8 +3,7 @@ import type { Severity } from "../../../policyd/problems/check.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { Route } from "../../../kernel/route/route.ts";
-import { BESIDE_PRIORITY } from "../../../policyd/coexistence/beside_kernel.ts";
-import { ROUTE_PRIORITY } from "../../../policyd/routes/own_routes.ts";
+import { BESIDE_PRIORITY, ROUTE_PRIORITY } from "../../../policyd/routes/own_routes.ts";
 import { foreignRoute } from "../routes/machine.ts";
 import { link, nodeFacts } from "./node_facts.ts";
 

@@ -1,8 +1,8 @@
 import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../../kernel/ip/cidr.ts";
-import { MAIN_TABLE, ROUTE_PROTOCOL } from "../../../../kernel/route/route.ts";
+import { MAIN_TABLE } from "../../../../kernel/route/route.ts";
 import { POLICY_TABLE } from "../../../../attachment/our_tables.ts";
-import { BESIDE_PRIORITY } from "../../../../policyd/coexistence/beside_kernel.ts";
+import { isBeside } from "../../../../policyd/routes/own_routes.ts";
 import { foreignPorts, portWords } from "../../../../policyd/coexistence/foreign_ports.ts";
 import {
   besideChange,
@@ -56,9 +56,8 @@ function besideRemarks(facts: NodeFacts): readonly Remark[] {
   const desired = besideEntries(pods, bridges);
   const own = indexes.get(bridge);
   const found = (seen(facts.routes) ?? []).flatMap((route): readonly BesideRoute[] => {
-    const { destination, table, protocol, priority, outputInterface } = route;
-    if (destination === undefined || table !== MAIN_TABLE) return [];
-    if (protocol !== ROUTE_PROTOCOL || priority !== BESIDE_PRIORITY) return [];
+    const { destination, table, outputInterface } = route;
+    if (destination === undefined || table !== MAIN_TABLE || !isBeside(route)) return [];
     return [{ destination, index: outputInterface === own ? undefined : outputInterface }];
   });
   const { added, removed } = besideChange({ routes: desired.routes, proxies: [] }, { routes: found, proxies: [] });

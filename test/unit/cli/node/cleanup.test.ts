@@ -32,6 +32,8 @@ const KERNEL = [
   "table bridge drawbridge-cni",
   "rule 107: IPv4 iif drawbridge0 lookup 107",
   "route 10.244.2.0/24 table 254",
+  "route 10.244.1.0/25 table 254",
+  "proxy 10.244.1.2 on flannel.1",
   "link drawbridge.vx",
 ];
 
