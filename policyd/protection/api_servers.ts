@@ -50,11 +50,11 @@ export class ApiServers {
   async before(server: URL): Promise<void> {
     const isNew = server.host !== this.#own?.host || server.protocol !== this.#own.protocol;
     this.#own = server;
-    // A refresh in progress may have read the servers before this one was set.
-    if (isNew) await this.#running;
     const { promise, resolve } = Promise.withResolvers<void>();
     const cancel = this.#parts.clock.after(LONGEST_WAIT, resolve);
-    void this.#refresh().then(resolve);
+    // A refresh in progress may have read the servers before this one was set.
+    const earlier = isNew ? this.#running : undefined;
+    void Promise.resolve(earlier).then(() => this.#refresh().then(resolve));
     await promise;
     cancel();
   }

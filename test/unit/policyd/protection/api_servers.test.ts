@@ -10,9 +10,11 @@ function setUp() {
   const others: URL[] = [];
   const protectedSets: string[] = [];
   let waits: Promise<void> = Promise.resolve();
+  const unanswered = new Set<string>();
   const servers = new ApiServers({
     others: () => others,
-    resolve: async (name) => names.get(name) ?? assert.fail(`no address of ${name}`),
+    resolve: async (name) =>
+      unanswered.has(name) ? new Promise(() => {}) : (names.get(name) ?? assert.fail(`no address of ${name}`)),
     clock,
     protect: async (sockets) => {
       protectedSets.push(sockets.map(({ address, port }) => `${formatAddress(address)} ${port}`).join(", "));
@@ -22,7 +24,16 @@ function setUp() {
   const settle = async (): Promise<void> => {
     for (let left = 10; left > 0; left--) await turn();
   };
-  return { clock, names, others, protectedSets, servers, settle, hold: (until: Promise<void>) => void (waits = until) };
+  return {
+    clock,
+    names,
+    others,
+    unanswered,
+    protectedSets,
+    servers,
+    settle,
+    hold: (until: Promise<void>) => void (waits = until),
+  };
 }
 
 describe("policyd/protection: the API servers that a node uses", () => {
@@ -43,19 +54,31 @@ describe("policyd/protection: the API servers that a node uses", () => {
     servers.stop();
   });
 
-  it("CLAIM-04 a kernel that does not answer delays a request for at most three seconds", async () => {
-    const { servers, clock, hold, settle } = setUp();
-    hold(new Promise(() => {}));
-    let isSent = false;
-    const request = servers.before(new URL("https://192.0.2.7/")).then(() => (isSent = true));
-    await settle();
-    clock.pass(2999);
-    await settle();
-    assert.equal(isSent, false);
-    clock.pass(1);
-    await request;
-    servers.stop();
-  });
+  for (const [what, url] of [
+    ["a kernel that does not answer delays a request", "https://192.0.2.7/"],
+    ["an unanswered name in the kubelet's file delays a request to an address", "https://192.0.2.7/"],
+    ["an unanswered name in the kubelet's file delays a request to a name", "https://api.example:6443/"],
+  ] as const) {
+    it(`CLAIM-04 ${what} for at most three seconds`, async () => {
+      const { servers, clock, names, others, unanswered, hold, settle } = setUp();
+      names.set("api.example", [parseAddress("192.0.2.1")]);
+      if (what.includes("kernel")) hold(new Promise(() => {}));
+      else {
+        unanswered.add("kubelet.example");
+        others.push(new URL("https://kubelet.example:6443/"));
+        servers.start();
+      }
+      let isSent = false;
+      const request = servers.before(new URL(url)).then(() => (isSent = true));
+      await settle();
+      clock.pass(2999);
+      await settle();
+      assert.equal(isSent, false);
+      clock.pass(1);
+      await request;
+      servers.stop();
+    });
+  }
 
   it("CLAIM-04 all addresses of a name are protected, also later ones, and the last ones while the name does not resolve", async () => {
     const { servers, clock, names, protectedSets, settle } = setUp();
