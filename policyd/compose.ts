@@ -48,7 +48,7 @@ import { knownPaths } from "./node/tables/path_mtu_guard.ts";
 import { sampleOf, tryTable } from "../kernel/nftables/table_check.ts";
 import { writeConntrackSettings } from "./node/conntrack_settings.ts";
 import { refuseUnfitKernel } from "./checks/kernel.ts";
-import { configuredTables, dropLogTrial } from "./node/tables/tables.ts";
+import { configuredTables, dropLogTrial, obsoleteTables } from "./node/tables/tables.ts";
 import { openNodeAddressSets } from "./node/node_address_sets.ts";
 import { openTunnelPorts } from "./node/tunnel_ports.ts";
 import { NodeStateReconciler } from "./node_state/node_state_reconciler.ts";
@@ -167,7 +167,8 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   const counted = observed(kernel, metrics.counters, metrics.policyCounters);
   const unheard = new UnheardCommits(kernel);
   const commit: Nftables["commit"] = (changes) => unheard.around(changes, () => counted.commit(changes));
-  const ruleset = new Ruleset({ kernel: { ...counted, commit }, clock, logger, tables, minSyncPeriod, syncPeriod });
+  const ofRuleset = { tables, obsolete: obsoleteTables(configuration), minSyncPeriod, syncPeriod };
+  const ruleset = new Ruleset({ kernel: { ...counted, commit }, clock, logger, ...ofRuleset });
   ruleset.committed.subscribe(() => metrics.counters.rulesInForce());
   ruleset.committed.subscribe(() => metrics.syncTimes.rulesInForce());
   const shared = { syscalls, files, kernel, clock, logger, originals, nodeName, attachments, judge, ruleset };

@@ -32,7 +32,6 @@ import { openAnswerQueue } from "./names/answer_queue.ts";
 import { DnsServers } from "./names/dns_servers.ts";
 import { type NameCounts, NameLearning } from "./names/name_learning.ts";
 import { inPodNetworks, OwnNetworks } from "./own_networks.ts";
-import { policiesOff } from "./policies_off.ts";
 import { PolicyEnforcement } from "./policy_enforcement.ts";
 import { PolicyNotices } from "./status/policy_notices.ts";
 
@@ -82,14 +81,14 @@ export function openPolicies(configuration: Configuration, machine: PoliciesMach
 
 const NO_HOLDERS = { holderOf: () => undefined, domainNameOf: () => undefined };
 
-/** Returns the parts that stay where no policies are enforced: they say so, and undo what an earlier daemon left. */
+/** Returns the parts that stay where no policies are enforced: they say so. */
 function notEnforced(configuration: Configuration, machine: PoliciesMachine): OpenedPolicies {
-  const { logger, events, ruleset, kernel } = machine;
+  const { logger, events, ruleset } = machine;
   const notices = new PolicyNotices({ logger, events, isEnforced: false });
   ruleset.committed.subscribe(() => notices.rulesInForce());
   return {
     components: [],
-    follower: policiesOff(kernel, logger),
+    follower: { prepared: async () => {}, attached: () => {}, inForce: async () => {}, detached: () => {} },
     notices,
     flowLedger: openFlowLedger(configuration, NO_HOLDERS, machine),
     view: { profile: () => undefined, peers: peerView(new MemberIndex()) },

@@ -20,7 +20,8 @@ export interface EarlyTablePlace {
  * sockets, in place of earlier ones. Until then the rules of an earlier daemon stay in force. They may lead these
  * connections to a pod, and the daemon would never read anything.
  *
- * The table is always written as a whole, and is removed once the node's own tables have the same rules.
+ * The table is always written as a whole. The batch that puts the node's own tables in force, with the same rules,
+ * removes it (`obsoleteTables`).
  *
  * @throws DrawbridgeError when the kernel refuses
  */

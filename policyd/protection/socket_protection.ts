@@ -87,14 +87,8 @@ export class SocketProtection implements ObjectConsumer {
   }
 
   #rulesInForce({ isWhole }: Commit): void {
-    const { flows, index, ports, logger } = this.#parts;
-    if (!this.#isInForce) {
-      this.#isInForce = true;
-      attempt(
-        () => writeEarlyTable(this.#parts, []),
-        (error) => logger.warn("the early table stays; remove it by hand", { error: error.message }),
-      );
-    }
+    const { flows, index, ports } = this.#parts;
+    this.#isInForce = true;
     if (!this.#areFlowsDue && !isWhole) return;
     this.#areFlowsDue = false;
     void flows.forget(() => ({ sockets: index.sockets(), ports, nodeAddresses: index.nodeAddresses() }));

@@ -10,13 +10,14 @@ import { DesiredElements } from "./desired/desired_elements.ts";
 import { DesiredObjects, type ProvidedObjects } from "./desired/desired_objects.ts";
 import { logRepairs, logReplacements } from "./observed/findings.ts";
 import { BatchPace, type BatchPaceOptions, type Haste } from "./batch_window.ts";
-import { READ_WORK, type Reading, readOn, TableWriter } from "./table_writer.ts";
+import { READ_WORK, type Reading, readOn, TableWriter, type TableWriterParts } from "./table_writer.ts";
 
 /** The dependencies of the ruleset, and when it acts. */
 export interface RulesetOptions
-  extends Pick<BatchPaceOptions, "minSyncPeriod">, Pick<Machine, "kernel" | "clock" | "logger"> {
-  /** Our tables with the versions of their schemas (`withVersion`). */
-  readonly tables: readonly Table[];
+  extends
+    Pick<BatchPaceOptions, "minSyncPeriod">,
+    Pick<TableWriterParts, "kernel" | "tables" | "obsolete">,
+    Pick<Machine, "clock" | "logger"> {
   /** Milliseconds between two checks for changes by other programs. */
   readonly syncPeriod: number;
 }
@@ -85,10 +86,9 @@ export class Ruleset {
   constructor(options: RulesetOptions) {
     this.#options = options;
     this.#objects = new DesiredObjects(options.tables);
-    const { kernel, tables, clock } = options;
     this.#pace = new BatchPace(options);
-    this.#verification = new ControlLoop({ clock, pass: () => this.#verifyAgain() });
-    this.#writer = new TableWriter({ kernel, tables, objects: this.#objects, elements: this.#desired });
+    this.#verification = new ControlLoop({ clock: options.clock, pass: () => this.#verifyAgain() });
+    this.#writer = new TableWriter({ ...options, objects: this.#objects, elements: this.#desired });
   }
 
   /**

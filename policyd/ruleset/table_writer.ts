@@ -1,7 +1,7 @@
 import type { Change } from "../../kernel/nftables/encode/change.ts";
 import { NetlinkError } from "../../kernel/netlink/error.ts";
-import type { Element, SetDefinition, Table } from "../../kernel/nftables/model/object.ts";
-import type { Nftables } from "../../kernel/nftables/socket.ts";
+import type { Element, SetDefinition, Table, TableReference } from "../../kernel/nftables/model/object.ts";
+import { type Nftables, removalOf } from "../../kernel/nftables/socket.ts";
 import { changesOf, type TableBatch } from "./batch.ts";
 import { type Following, nextBatch } from "./batch_slices.ts";
 import { tableKey } from "./desired/desired_element.ts";
@@ -16,7 +16,10 @@ import { readTable, type TableFindings } from "./observed/table_reading.ts";
 
 export interface TableWriterParts {
   readonly kernel: Nftables;
+  /** Our tables with the versions of their schemas (`withVersion`). */
   readonly tables: readonly Table[];
+  /** Tables of ours that must not exist any more once `tables` are in force. */
+  readonly obsolete: readonly TableReference[];
   readonly objects: DesiredObjects;
   readonly elements: DesiredElements;
 }
@@ -64,6 +67,7 @@ export class TableWriter {
   #mirror = new Mirror();
   #generation = 0;
   #unlearned: Unlearned | undefined;
+  #areObsoleteGone = false;
 
   constructor(parts: TableWriterParts) {
     this.#parts = parts;
@@ -79,6 +83,7 @@ export class TableWriter {
     this.#mirror = new Mirror();
     this.pending.clear();
     this.#unlearned = undefined;
+    this.#areObsoleteGone = false;
   }
 
   /** Notes that a set or a chain is desired now, or no longer. */
@@ -116,18 +121,23 @@ export class TableWriter {
    *   the kernel knows its state, and everything has to be read again
    */
   commitNext(limit: number): Written {
-    const { tables, objects, elements } = this.#parts;
+    const { kernel, tables, obsolete, objects, elements } = this.#parts;
     const sources = { tables, objects, elements, mirror: this.#mirror, pending: this.pending };
     const batch = nextBatch(sources, limit);
-    const changes = changesOf(batch.tables);
+    // In the same batch, so that a process that is killed leaves either these tables or the rules in their place.
+    const isRemoval = !this.#areObsoleteGone && batch.tables.every(({ isInForce }) => isInForce);
+    const removals = isRemoval ? obsolete.flatMap((table) => removalOf(kernel, table)) : [];
+    const changes = [...changesOf(batch.tables), ...removals];
     const hasRules = batch.tables.some(({ writtenChains }) => writtenChains.length > 0);
     // Elements need no known rules. Callers wait for elements that lead to new rules: these only have to be in force.
     if (hasRules || this.#concernsUnlearned(batch.tables)) this.learn();
-    const before = hasRules ? this.#parts.kernel.generation() : 0;
+    const before = hasRules ? kernel.generation() : 0;
     const generation = changes.length > 0 ? this.#commit(changes) : 0;
     for (const table of batch.tables) this.#mirror.apply(table);
-    if (batch.following === "nothing") this.pending.clear();
-    else for (const table of batch.tables) settle(table, sources);
+    if (batch.following === "nothing") {
+      this.pending.clear();
+      this.#areObsoleteGone = true;
+    } else for (const table of batch.tables) settle(table, sources);
     // Another program that waited for this batch may commit right after it. From then on the rules may be its own.
     const isAlone = generation === before + 1;
     if (changes.length > 0) this.#noteChains(batch.tables, isAlone ? generation : undefined);

@@ -3,7 +3,10 @@ import { rule } from "../../../kernel/nftables/model/statement.ts";
 import { askerShare } from "./own_ports.ts";
 import { attachedAddresses } from "./attached_addresses.ts";
 import { bridgePackets } from "./bridge_packets.ts";
+import { EARLY_TABLE } from "../../protection/early_table.ts";
 import { keptSockets } from "../../protection/nat_exemption.ts";
+import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../../policies/closing/closing_tables.ts";
+import { OPENING_TABLE } from "../../policies/cuts/startup_rules.ts";
 import { POLICY_TABLE, policyTable } from "../../policies/compile/policy_table.ts";
 import { services } from "../../services/rules/services_part.ts";
 import { clusterMasquerade } from "../masquerade/cluster_masquerade.ts";
@@ -79,6 +82,12 @@ export function configuredTables(
     services: serviceRules(configuration),
     policyOptions: policyOptions(configuration),
   });
+}
+
+/** Returns the tables that have no place beside {@link configuredTables}: those of the daemon's start, and of policies. */
+export function obsoleteTables({ policies }: Pick<Configuration, "policies">): readonly TableReference[] {
+  const ofStart = [EARLY_TABLE, OPENING_TABLE, CLOSING_TABLE, CLOSING_BRIDGE_TABLE];
+  return policies ? ofStart : [...ofStart, POLICY_TABLE];
 }
 
 /** Returns a table with the rule of the drop log, which is only in chains of policies, for a trial on the kernel. */

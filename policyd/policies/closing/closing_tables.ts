@@ -81,8 +81,3 @@ export function closingBridgeTable(): Table {
 export function closingChanges(kernel: Pick<Nftables, "head">, tables: readonly Table[]): readonly Change[] {
   return tables.flatMap((table) => [...removalOf(kernel, table), ...tableChanges(table, new Map())]);
 }
-
-/** Returns the changes that remove the existing closing tables. */
-export function openingChanges(kernel: Pick<Nftables, "head">): readonly Change[] {
-  return [CLOSING_TABLE, CLOSING_BRIDGE_TABLE].flatMap((table) => removalOf(kernel, table));
-}

@@ -143,19 +143,9 @@ export class Cuts implements PolicyFollower {
     this.#schedule();
   }
 
-  /**
-   * Called when the kernel has all rules that follow from the changes so far. The rules that label everything are
-   * removed first: a pod that waits for its policies gets its answer only after that.
-   */
+  /** Called when the kernel has all rules that follow from the changes so far. */
   rulesInForce(): void {
     this.#isOpening = false;
-    try {
-      this.#parts.opening.close();
-    } catch (error) {
-      this.#failed(error, "the rules that let everything through at the start cannot be removed; it is retried");
-      this.#isUpkeepDue = true;
-      this.#schedule();
-    }
   }
 
   /** "all" also means that connections may have begun while there was no table. */
@@ -183,14 +173,13 @@ export class Cuts implements PolicyFollower {
   }
 
   async #round(): Promise<undefined> {
-    const { clock, opening } = this.#parts;
+    const { clock } = this.#parts;
     const began = clock.now();
     this.#isUpkeepDue = this.#isAhead = false;
     const [first, second] = [this.#first, this.#second];
     [this.#first, this.#second] = [new Set(), new Set()];
     const suspects = joined(joined(new Set(), first), second);
     try {
-      opening.close();
       await this.#walk(suspects);
       this.#lastError = undefined;
       this.#retry = FIRST_RETRY;

@@ -1,9 +1,9 @@
 import { isOfDaemon, ownComment } from "../../../attachment/our_tables.ts";
-import { type Change, tableChanges } from "../../../kernel/nftables/encode/change.ts";
+import { tableChanges } from "../../../kernel/nftables/encode/change.ts";
 import { type Nftables, removalOf } from "../../../kernel/nftables/socket.ts";
 import type { Chain, Table, TableReference } from "../../../kernel/nftables/model/object.ts";
 import { equals, type Rule, rule } from "../../../kernel/nftables/model/statement.ts";
-import { openingChanges } from "../closing/closing_tables.ts";
+import { CLOSING_BRIDGE_TABLE, CLOSING_TABLE } from "../closing/closing_tables.ts";
 import { ALLOWED_LABEL } from "../compile/policy_table.ts";
 
 /** The policies' table as an earlier daemon left it. */
@@ -15,14 +15,15 @@ export interface FoundPolicies {
   readonly settled: readonly number[];
 }
 
-/** The rules that label connections before the policies' rules, and the end of those that close pods at the start. */
+/**
+ * The rules that label connections before the policies' rules, and what is in force already. The batch that puts the
+ * policies in force removes these rules and those that close pods at the start (`obsoleteTables`).
+ */
 export interface StartupRules {
   /** Reads the policies' table. @throws DrawbridgeError when the kernel refuses */
   read(): FoundPolicies;
   /** Writes the rules that label connections. @throws DrawbridgeError when the kernel refuses */
   open(): void;
-  /** Removes both kinds of rules, as far as they exist. @throws DrawbridgeError when the kernel refuses */
-  close(): void;
 }
 
 /** The table that exists until the policies' own is in force for the first time. */
@@ -66,9 +67,8 @@ export interface KernelOpeningParts {
 
 /** Returns the rules by the kernel's nftables. */
 export function kernelOpening({ kernel, commit, bridge, policyTable }: KernelOpeningParts): StartupRules {
-  let mayBeOpen = true;
-  const removal = (): readonly Change[] => removalOf(kernel, OPENING_TABLE);
-  const isClosed = (): boolean => openingChanges(kernel).length > 0;
+  const isClosed = (): boolean =>
+    [CLOSING_TABLE, CLOSING_BRIDGE_TABLE].some((table) => kernel.head(table) !== undefined);
   const numbers = (name: "cut" | "settled"): readonly number[] => {
     const set = policyTable.sets.find((definition) => definition.name === name);
     if (set === undefined) return [];
@@ -86,13 +86,6 @@ export function kernelOpening({ kernel, commit, bridge, policyTable }: KernelOpe
         settled: sets.has("settled") ? numbers("settled") : [],
       };
     },
-    open: () => {
-      mayBeOpen = true;
-      commit([...removal(), ...tableChanges(openingTable(bridge), new Map())]);
-    },
-    close: () => {
-      if (mayBeOpen) commit([...removal(), ...openingChanges(kernel)]);
-      mayBeOpen = false;
-    },
+    open: () => commit([...removalOf(kernel, OPENING_TABLE), ...tableChanges(openingTable(bridge), new Map())]),
   };
 }

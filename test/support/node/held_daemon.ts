@@ -63,7 +63,8 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
   const clock = new FakeClock();
   const logger = recordingLogger();
   const tables = nodeTables(NODE_CONFIGURATION).map(withVersion);
-  const ruleset = new HeldRuleset({ kernel, clock, logger, tables, minSyncPeriod: 1000, syncPeriod: 30_000 });
+  const options = { tables, obsolete: [], minSyncPeriod: 1000, syncPeriod: 30_000 };
+  const ruleset = new HeldRuleset({ kernel, clock, logger, ...options });
   const attachments = new AttachmentRegistry();
   for (const record of records) attachments.add(record);
   const journal: string[] = [];

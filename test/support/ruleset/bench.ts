@@ -20,7 +20,8 @@ export function rulesetOver(
   tables: readonly Table[],
   options: Partial<Omit<RulesetOptions, "kernel" | "tables">> = {},
 ): Ruleset {
-  const usual = { clock: new FakeClock(), logger: recordingLogger(), minSyncPeriod: 0, syncPeriod: 3_600_000 };
+  const times = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
+  const usual = { clock: new FakeClock(), logger: recordingLogger(), obsolete: [], ...times };
   return new Ruleset({ ...usual, ...options, kernel, tables });
 }
 
@@ -28,8 +29,8 @@ export function rulesetOver(
 export function rulesetBench<K extends Nftables>(
   kernel: K,
   tables: readonly Table[],
-  times: Partial<Pick<RulesetOptions, "minSyncPeriod" | "syncPeriod">> = {},
+  options: Partial<Pick<RulesetOptions, "obsolete" | "minSyncPeriod" | "syncPeriod">> = {},
 ): RulesetBench<K> {
   const [clock, logger] = [new FakeClock(), recordingLogger()];
-  return { kernel, clock, logger, ruleset: rulesetOver(kernel, tables, { clock, logger, ...times }) };
+  return { kernel, clock, logger, ruleset: rulesetOver(kernel, tables, { clock, logger, ...options }) };
 }

@@ -56,7 +56,7 @@ export class LiveNode {
     this.#kernel = kernel;
     this.#clock = clock;
     const tables = [withVersion(policyTable(options))];
-    const periods = { minSyncPeriod: 0, syncPeriod: 3_600_000 };
+    const periods = { obsolete: [], minSyncPeriod: 0, syncPeriod: 3_600_000 };
     this.ruleset = new Ruleset({ kernel, clock, logger: recordingLogger(), tables, ...periods });
     this.component = new PolicyEnforcement({
       nodeName: "node1",

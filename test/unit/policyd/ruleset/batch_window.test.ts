@@ -37,7 +37,7 @@ class TimedRuleset {
     };
     const logger = recordingLogger();
     const options = { kernel, clock, logger, tables: sampleTables(), minSyncPeriod, syncPeriod: SYNC_PERIOD };
-    this.ruleset = new Ruleset(options);
+    this.ruleset = new Ruleset({ ...options, obsolete: [] });
     this.ruleset.start();
     clock.pass(SYNC_PERIOD / 2);
     this.batches.length = 0;

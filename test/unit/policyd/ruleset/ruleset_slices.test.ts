@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { Change } from "../../../../kernel/nftables/encode/change.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { goTo, rule } from "../../../../kernel/nftables/model/statement.ts";
+import { obsoleteTables } from "../../../../policyd/node/tables/tables.ts";
 import { rulesetBench } from "../../../support/ruleset/bench.ts";
 import { contentOf } from "../../../support/ruleset/content.ts";
 import { emptyTargets } from "../../../support/ruleset/empty_targets.ts";
@@ -117,6 +118,36 @@ describe("policyd/ruleset: slices", () => {
     assert.equal(contentOf(kernel, table, setsOf(0, MANY)), wholeOf(0, MANY));
     assert.equal(ruleset.status().replacements, 1);
   });
+
+  for (const many of [1, MANY]) {
+    it(`POL-94 DAEMON-10: the tables from before go in the batch that adds the hooks, also after the kernel has refused it, ${many} profiles`, () => {
+      const obsolete = obsoleteTables({ policies: true });
+      const kernel = new FakeNftables();
+      kernel.commit(obsolete.map((one) => ({ kind: "add table", table: one })));
+      const remaining = (): number => obsolete.filter((one) => kernel.head(one) !== undefined).length;
+      const hasHooks = (): boolean => kernel.chains(table).some(({ hook }) => hook !== undefined);
+      const commit = kernel.commit.bind(kernel);
+      let refusals = 3;
+      kernel.commit = (changes) => {
+        const isLast = changes.some((change) => change.kind === "delete table");
+        if (isLast && refusals > 0) {
+          refusals--;
+          throw new Error("refused");
+        }
+        commit(changes);
+        assert.equal(remaining(), hasHooks() ? 0 : obsolete.length);
+      };
+      const { ruleset, clock } = rulesetBench(kernel, [table], { obsolete });
+      provideJudged(ruleset, [0, many]);
+      ruleset.start();
+      clock.pass(10_000);
+      assert.deepEqual([refusals, hasHooks(), ruleset.status().isReconciled], [0, true, true]);
+      const { commits } = ruleset.status();
+      ruleset.verify();
+      clock.pass(10_000);
+      assert.equal(ruleset.status().commits, commits, "an empty batch would look like another program's");
+    });
+  }
 
   it("DP-13: a daemon that starts over an old table leaves its rules in force until the new ones are written", () => {
     const first = setUp();

@@ -41,7 +41,6 @@ function setUp(options: { readonly policyReset?: boolean; readonly found?: Parti
     opening: {
       read: () => ({ isInForce: true, cut: [], settled: [], ...options.found }),
       open: () => void journal.push("open"),
-      close: () => void journal.push("close"),
     },
     clock,
     logger,
