@@ -40,7 +40,7 @@ export function conditionsAnswer(
   path: "livez" | "readyz",
   conditions: readonly Condition[],
   isTrusted: boolean,
-  problems: readonly string[] = [],
+  problems: () => readonly string[] = () => [],
 ): HealthAnswer {
   const found = conditions.map(({ name, missing }) => ({ name, reason: missing() }));
   const isWell = found.every(({ reason }) => reason === undefined);
@@ -49,9 +49,9 @@ export function conditionsAnswer(
     return `[-]${name}: ${isTrusted ? reason : REASON_WITHHELD}`;
   });
   const body = isWell ? "ok" : `${lines.join("\n")}\n${path} check failed\n`;
-  const notes =
-    isTrusted && problems.length > 0 ? `${isWell ? "\n" : ""}${problems.map((one) => `[!]${one}\n`).join("")}` : "";
-  return text(isWell ? 200 : 503, `${body}${notes}`);
+  // Computed for trusted clients only: a tenant's objects may have tens of thousands of problems.
+  const notes = isTrusted ? problems().map((one) => `[!]${one}\n`) : [];
+  return text(isWell ? 200 : 503, `${body}${isWell && notes.length > 0 ? "\n" : ""}${notes.join("")}`);
 }
 
 /** Returns the answer for an unknown path. */

@@ -68,7 +68,7 @@ export function openHealth(configuration: Configuration, { ruleset, clock, logge
       if (listen === undefined) return;
       const paths: Paths = {
         "/livez": (isLoopback) => conditionsAnswer("livez", liveness.conditions(), isLoopback),
-        "/readyz": (isLoopback) => conditionsAnswer("readyz", all, isLoopback, problems()),
+        "/readyz": (isLoopback) => conditionsAnswer("readyz", all, isLoopback, problems),
         ...(services ? { "/healthz": node } : {}),
       };
       servers = reportedServers({

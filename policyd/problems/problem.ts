@@ -59,7 +59,9 @@ export function remarkText({ what, why, way }: Remark): string {
   return `${what}: ${why}; way out: ${way}`;
 }
 
+const BY_TEXT: ReadonlyMap<string, ProblemCode> = new Map(PROBLEM_CODES.map((code) => [code, code]));
+
 /** Returns the code of a line of the status; undefined where a part of an object is not used, and for notes. */
 export function codeOf(line: string): ProblemCode | undefined {
-  return PROBLEM_CODES.find((code) => line.startsWith(`${code}: `));
+  return BY_TEXT.get(line.split(": ", 1)[0] ?? "");
 }

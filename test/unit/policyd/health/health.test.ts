@@ -7,7 +7,7 @@ import { conditionsAnswer } from "../../../../policyd/health/answers.ts";
 import { askEventThread, Liveness } from "../../../../policyd/health/liveness.ts";
 
 describe("the daemon's own health", () => {
-  it("HEALTH-06: /readyz names what is missing, and gives the reason only to the node", () => {
+  it("HEALTH-06: /readyz names what is missing, and gives the reason only to the node, the only one for which it computes problems", () => {
     const conditions = [
       { name: "a", missing: () => undefined },
       { name: "b", missing: () => "not yet" },
@@ -15,7 +15,10 @@ describe("the daemon's own health", () => {
     const bodyFor = (isTrusted: boolean) => conditionsAnswer("readyz", conditions, isTrusted).body;
     assert.equal(bodyFor(true), "[+]a ok\n[-]b: not yet\nreadyz check failed\n");
     assert.equal(bodyFor(false), "[+]a ok\n[-]b: reason withheld\nreadyz check failed\n");
-    assert.equal(conditionsAnswer("readyz", conditions.slice(0, 1), false).status, 200);
+    const well = conditions.slice(0, 1);
+    assert.equal(conditionsAnswer("readyz", well, true, () => ["x: y"]).body, "ok\n[!]x: y\n");
+    const stranger = conditionsAnswer("readyz", well, false, () => assert.fail("problems were computed"));
+    assert.deepEqual([stranger.status, stranger.body], [200, "ok"]);
   });
 
   it("HEALTH-07: the daemon is alive while a kernel refuses or nothing was read, and not when nothing moves for a minute", async () => {
