@@ -4,7 +4,7 @@ import type { Configuration } from "./configuration.ts";
 /** Default where policyd serves Services: cloud load balancers probe it (kube-proxy's healthzBindAddress). */
 const OF_SERVICES = { address: parseAddress("0.0.0.0"), port: 10_256 };
 /** Default where another program serves Services and occupies port 10256. */
-export const HEALTH_BESIDE_OTHERS = { address: parseAddress("127.0.0.1"), port: 9874 } as const;
+const HEALTH_BESIDE_OTHERS = { address: parseAddress("127.0.0.1"), port: 9874 } as const;
 
 /** Returns the address and port of the daemon's health server; undefined when it is off. */
 export function healthListen({

@@ -1,7 +1,7 @@
 import { tryParseAddress } from "../../kernel/ip/address.ts";
 import { DNS_PORT } from "../../objects/domain_name.ts";
 import type { Configuration } from "../configuration/configuration.ts";
-import { HEALTH_BESIDE_OTHERS } from "../configuration/own_ports.ts";
+import { healthListen } from "../configuration/own_ports.ts";
 import { TUNNEL } from "../routes/tunnel.ts";
 import {
   API_SERVER,
@@ -17,7 +17,8 @@ type Fields =
   | "metricsAddress"
   | "nodeLocalDNS"
   | "protectedPorts"
-  | "protectedSockets";
+  | "protectedSockets"
+  | "services";
 
 /** The programs, for messages, that listen on the ports protected by default. */
 const USUAL_OWNERS: Readonly<Record<number, string>> = {
@@ -39,8 +40,7 @@ const USUAL_OWNERS: Readonly<Record<number, string>> = {
  * `protectedSockets`.
  */
 export function configuredSockets(configuration: Pick<Configuration, Fields>): ConfiguredSockets {
-  const { encapsulation, healthAddress, metricsAddress, nodeLocalDNS, protectedPorts, protectedSockets } =
-    configuration;
+  const { encapsulation, metricsAddress, nodeLocalDNS, protectedPorts, protectedSockets } = configuration;
   const usual = protectedPorts.map(({ protocol, port }) => ({
     protocol,
     port,
@@ -49,13 +49,8 @@ export function configuredSockets(configuration: Pick<Configuration, Fields>): C
   const own: ProtectedPort[] = [];
   if (metricsAddress !== undefined)
     own.push({ protocol: "TCP", port: metricsAddress.port, owner: "policyd's metrics" });
-  if (healthAddress !== undefined && healthAddress !== "none") {
-    own.push({ protocol: "TCP", port: healthAddress.port, owner: "policyd's health" });
-  }
-  // The default is the Service proxy's port, which is in the list already, or this one with `services: false`.
-  if (healthAddress === undefined) {
-    own.push({ protocol: "TCP", port: HEALTH_BESIDE_OTHERS.port, owner: "policyd's health" });
-  }
+  const health = healthListen(configuration);
+  if (health !== undefined) own.push({ protocol: "TCP", port: health.port, owner: "policyd's health" });
   if (encapsulation !== "never") own.push({ protocol: "UDP", port: TUNNEL.port, owner: "the tunnel between nodes" });
   const dns = nodeLocalDNS.flatMap((address) =>
     (["UDP", "TCP"] as const).map((protocol) => ({
@@ -66,7 +61,7 @@ export function configuredSockets(configuration: Pick<Configuration, Fields>): C
     })),
   );
   return {
-    ports: [...usual, ...own],
+    ports: [...own, ...usual],
     sockets: [
       ...apiServerSocket(configuration.apiServer),
       ...dns,

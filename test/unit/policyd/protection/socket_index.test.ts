@@ -109,6 +109,23 @@ describe("policyd/protection: sockets that no Service gets", () => {
     assert.equal(owner(index, { type: "node port", port: 30_256 }), undefined);
   });
 
+  it("CLAIM-01: no Service gets a port of the daemon's own, whatever protectedPorts names", () => {
+    for (const protectedPorts of [["10250/TCP"], []]) {
+      for (const [own, settings] of [
+        [10_256, {}],
+        [9874, { services: false }],
+        [10_256, { services: false, healthAddress: "0.0.0.0:10256" }],
+        [9873, { metricsAddress: "0.0.0.0:9873", healthAddress: "" }],
+      ] as const) {
+        const { index, objects } = indexWith({ protectedPorts, ...settings });
+        apply(objects, OBJECTS);
+        for (const type of ["external", "load balancer"] as const) {
+          assert.match(owner(index, frontend(type, "192.0.2.11", own)) ?? "", /^policyd's /, JSON.stringify(settings));
+        }
+      }
+    }
+  });
+
   it("CLAIM-01: no Service, not even the API server's, gets the port of a program of nodes for its health checks", () => {
     const { index, objects } = indexWith({
       protectedSockets: ["198.51.100.53:853/TCP", "192.0.2.12:5000/TCP"],
