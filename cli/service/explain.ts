@@ -57,7 +57,7 @@ export function explainService(context: ExplainContext, question: PacketQuestion
   const nodes = new Set<string>();
   for (const source of context.few(
     from.hosts,
-    (host) => host,
+    (host) => ({ host }),
     question.node === undefined ? "all" : new Set([question.node]),
   )) {
     const node = question.node ?? nodeOf(source) ?? UNKNOWN_NODE;

@@ -16,6 +16,12 @@ export const MOST_HOSTS = 16;
 /** Names of the nodes on which a pod's location makes a difference. */
 export type NodesThatMatter = "all" | ReadonlySet<string>;
 
+/** A host, with its port where those of the others may be different ones. */
+interface FewEnd {
+  readonly host: Host;
+  readonly port?: number;
+}
+
 /** A cluster with everything needed to find the ways through it. */
 export class ExplainContext {
   readonly cluster: Cluster;
@@ -52,13 +58,13 @@ export class ExplainContext {
    *
    * @param matters the nodes on which a pod is of a different kind than elsewhere
    */
-  few<T>(all: readonly T[], hostOf: (one: T) => Host, matters: NodesThatMatter): readonly T[] {
+  few<T>(all: readonly T[], endOf: (one: T) => FewEnd, matters: NodesThatMatter): readonly T[] {
     if (all.length <= MOST_HOSTS) return all;
     const seen = new Map<string, number>();
     return all.filter((one) => {
-      const host = hostOf(one);
+      const { host, port } = endOf(one);
       const node = nodeOf(host) ?? "";
-      const kind = this.kindOf(host);
+      const kind = `${this.kindOf(host)} at ${port}`;
       const key = matters === "all" || matters.has(node) ? `${kind} on ${node}` : kind;
       const count = seen.get(key) ?? 0;
       seen.set(key, count + 1);

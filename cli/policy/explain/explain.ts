@@ -39,7 +39,7 @@ import {
 export function explain(context: ExplainContext, question: ExplainQuestion): Explanation {
   const { from, to, traffic } = question;
   const isToService = to.type === "service";
-  const sources = context.few(from.hosts, (host) => host, nodesThatMatterTo(context, to));
+  const sources = context.few(from.hosts, (host) => ({ host }), nodesThatMatterTo(context, to));
   const target = (isToService ? headlessHosts(context, to) : undefined) ?? to;
   const outcomes =
     target === "nobody"
@@ -129,7 +129,7 @@ function portsAt({ worlds }: ExplainContext, { service, address }: ServiceEnd): 
 }
 
 function destinationsOf(context: ExplainContext, from: HostsEnd, { hosts }: HostsEnd): readonly Host[] {
-  return context.few(hosts, (host) => host, nodesThatMatterTo(context, from));
+  return context.few(hosts, (host) => ({ host }), nodesThatMatterTo(context, from));
 }
 
 /** Returns everything that two hosts may send each other, in parts with equal reasons. */

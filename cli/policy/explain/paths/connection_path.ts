@@ -179,7 +179,7 @@ function candidatesOf(
     candidate,
     host: hostAt(context.cluster, candidate.destination.address),
   }));
-  return context.few(all, ({ host }) => host, new Set([here]));
+  return context.few(all, ({ candidate, host }) => ({ host, port: candidate.destination.port }), new Set([here]));
 }
 
 /** Policies on the node that replaces the address still see the source; those on other nodes see that node. */

@@ -172,6 +172,26 @@ describe("policy explain: answers", () => {
     );
   });
 
+  it("EXPLAIN-03 PTEST-02: of many endpoints of a Service those at another port are judged on their own", () => {
+    const pods = Array.from({ length: 40 }, (_, i) =>
+      pod(`x/b-${i}`, `10.1.0.${i}`, { app: "b", ports: `{ name: http, containerPort: ${i < 30 ? 8080 : 9090} }` }),
+    );
+    const text =
+      pods.join("") +
+      pod("x/a", "10.2.0.1") +
+      service("x/b", "b", "{ port: 80, targetPort: http }", "clusterIP: 10.0.0.1");
+    for (const policy of [
+      "podSelector: { matchLabels: { app: b } }, ingress: [{ ports: [{ port: 8080 }] }]",
+      "podSelector: { matchLabels: { app: a } }, policyTypes: [Egress], egress: [{ ports: [{ port: 8080 }] }]",
+    ]) {
+      const { cases } = ask(contextOfText(text + networkPolicy("x/p", policy)), ["x/a", "service/x/b"], HTTP);
+      assert.deepEqual(cases.map(({ allowed, to }) => [allowed, ...to].join(" ")).sort(), [
+        "false x/b-30 x/b-31",
+        "true x/b-0 x/b-1",
+      ]);
+    }
+  });
+
   it("EXPLAIN-06: an endpoint whose pod is missing in the input does not count as open", () => {
     const endpoints =
       "endpoints: [{ addresses: [10.1.0.9], nodeName: n9, targetRef: { kind: Pod, name: gone, namespace: x } }, { addresses: [192.0.2.9] }]";
