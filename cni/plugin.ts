@@ -1,12 +1,13 @@
 import type { AttachmentRecord } from "../attachment/attachment.ts";
+import { endedAttachments } from "../attachment/ended.ts";
 import type { Owner } from "../ipam/owner.ts";
+import { DrawbridgeError } from "../kernel/error.ts";
 import type { NetworkNamespace } from "../kernel/network_namespace.ts";
 import { realWaiting } from "../kernel/waiting.ts";
 import { configuredVersion } from "./configuration/decoding.ts";
 import { type DetachConfiguration, detachConfiguration } from "./configuration/detach_configuration.ts";
 import type { DetachInput } from "./configuration/network_input.ts";
 import { type CallOf, decodeCall, type DecodedCall } from "./decoded_call.ts";
-import { detachEnded } from "./del/marked_sandboxes.ts";
 import { delegatedDirectory, foreignIpam, type PluginInput } from "./delegation/ipam_choice.ts";
 import { argumentsOf } from "./environment.ts";
 import { CniError, CniErrorCode } from "./error.ts";
@@ -96,6 +97,27 @@ function addPod(node: PluginMachine, { call, attachment, input }: CallOf<"ADD">)
       previous === undefined ? resultObject(result, version) : node.rare().chainedResult(result, version, previous),
     );
   });
+}
+
+/**
+ * Removes the remains of sandboxes that ended without DEL a quarter of an hour ago: addresses, neighbours, rules and
+ * records, as their DEL would. ADD does this first, since runtimes need not call GC, and since only the plugin can
+ * release addresses. A sandbox that has a link by now is not removed. After a failure an ADD tries again a quarter of an
+ * hour later.
+ *
+ * @param detach the DEL of an attachment whose namespace is gone
+ */
+function detachEnded(
+  node: PluginMachine,
+  { runDir, name }: Pick<DetachConfiguration, "runDir" | "name">,
+  detach: (owner: Owner) => void,
+): void {
+  try {
+    const marks = endedAttachments(runDir, name, node.bootId(), node.files);
+    if (marks.length > 0) node.rare().detachMarked(node, { runDir, name }, marks, detach);
+  } catch (error) {
+    if (!(error instanceof DrawbridgeError) && !(error instanceof CniError)) throw error;
+  }
 }
 
 /** Returns the error of a node from which Drawbridge was uninstalled: its pods can only be deleted (UNINSTALL-03). */

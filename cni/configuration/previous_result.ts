@@ -51,11 +51,9 @@ declare global {
  *
  * @param decoded the member as the configuration's gate has decoded it
  * @param stdin the configuration that contains it
- * @returns undefined if this plugin is the first of the chain
  * @throws CniError 7 naming the field; DrawbridgeError ERR_ADDRESS for a text that is not an address
  */
-export function previousResult(decoded: unknown, stdin: string): PreviousResult | undefined {
-  if (decoded === undefined) return undefined;
+export function previousResult(decoded: object, stdin: string): PreviousResult | undefined {
   judge(decoded);
   const exact = exactMember(stdin, "prevResult");
   if (!isObject(exact)) return undefined;
@@ -132,8 +130,7 @@ function setMember(object: Record<string, unknown>, key: string, value: unknown)
  *
  * @throws CniError 2 when an old version cannot express the result
  */
-export function chainedResult(result: AddResult, version: CniVersion, previous: PreviousResult | undefined): object {
-  if (previous === undefined) return resultObject(result, version);
+export function chainedResult(result: AddResult, version: CniVersion, previous: PreviousResult): object {
   const { interfaces, ips, routes, dns, others } = previous;
   const behind = (place: number | undefined): object =>
     place === undefined ? {} : { interface: place + interfaces.length };

@@ -10,8 +10,7 @@ import type { PluginMachine } from "../host.ts";
 import { type PendingAdd, pendingPath, writePending } from "./delegation_file.ts";
 import type { GivenAddresses } from "./ipam_answer.ts";
 import { delegatedDirectory, type PluginInput, usableType } from "./ipam_choice.ts";
-import type { IpamCall } from "./ipam_program.ts";
-import { findPlugin } from "./plugin_search.ts";
+import { findPlugin, type IpamCall } from "./ipam_program.ts";
 
 /** An external IPAM plugin that gives an ADD the pod's addresses. */
 export interface AddressGiver {

@@ -1,10 +1,11 @@
+import { isRegularFile } from "../../kernel/file.ts";
 import { type ProgramEnd, runProgram } from "../../kernel/program.ts";
+import { type FileReadCalls, OpenFlag } from "../../kernel/syscall/file_calls.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import type { Environment } from "../environment.ts";
-import { CniError, CniErrorCode } from "../error.ts";
+import { CniError, CniErrorCode, showValue } from "../error.ts";
 import { isObject } from "../json.ts";
 import type { PluginMachine } from "../host.ts";
-import { findPlugin } from "./plugin_search.ts";
 
 /** The input of an external IPAM plugin. */
 export interface IpamCall {
@@ -19,6 +20,8 @@ export interface IpamCall {
 /** The error of a call that executed nothing, so that the IPAM plugin holds nothing because of it. */
 export class NotExecutedError extends CniError {}
 
+/** Runtimes use two at most. */
+const MOST_DIRECTORIES = 64;
 /** A runtime waits for minutes. A plugin that asks an API server or a DHCP server takes seconds at most. */
 const LONGEST_RUN_MILLISECONDS = 60_000;
 /** A result has a few hundred bytes. */
@@ -106,4 +109,33 @@ function printedError(text: string, file: string): CniError | undefined {
   const more =
     typeof details === "string" && details !== "" ? `${details.slice(0, LONGEST_MESSAGE)}; ${origin}` : origin;
   return new CniError(code, msg.slice(0, LONGEST_MESSAGE), more);
+}
+
+/**
+ * Finds a plugin's executable: the first regular file of its name in the directories of CNI_PATH.
+ *
+ * @param path CNI_PATH: directories, separated by ":"
+ * @throws CniError 4 without CNI_PATH, 7 without such a file, in libcni's words
+ */
+export function findPlugin(files: FileReadCalls, path: string | undefined, type: string): string {
+  if (path === undefined || path === "") {
+    throw new CniError(
+      CniErrorCode.INVALID_ENVIRONMENT,
+      "required env variables [CNI_PATH] missing",
+      `ipam.type ${showValue(type)} is the name of an executable; the container runtime says by CNI_PATH where to look for it`,
+    );
+  }
+  const directories = path.split(":").filter((directory) => directory !== "" && !directory.includes("\0"));
+  for (const directory of directories.slice(0, MOST_DIRECTORIES)) {
+    const file = `${directory}/${type}`;
+    const fd = files.open(file, OpenFlag.RDONLY | OpenFlag.NONBLOCK | OpenFlag.CLOEXEC, 0);
+    if (fd < 0) continue;
+    const isFile = isRegularFile(files, fd);
+    files.close(fd);
+    if (isFile) return file;
+  }
+  throw new CniError(
+    CniErrorCode.INVALID_CONFIGURATION,
+    `ipam.type: failed to find plugin ${showValue(type)} in path ${showValue(directories)}; expected its executable there: install it, or name another IPAM plugin`,
+  );
 }
