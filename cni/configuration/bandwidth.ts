@@ -1,4 +1,4 @@
-import type { TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
+import type { TokenBucket } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { invalidField } from "../error.ts";
 import type { NetworkInput } from "./network_input.ts";
 

@@ -3,7 +3,7 @@ import { withDirectoryLock } from "../../kernel/file_lock.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
-import { receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
+import { receiveAtBridge } from "../../kernel/traffic_control/redirect.ts";
 import type { PluginMachine } from "../host.ts";
 import type { Bridge, Wiring } from "./wiring.ts";
 

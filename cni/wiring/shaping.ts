@@ -5,9 +5,8 @@ import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { changeLink, getLink } from "../../kernel/route/link.ts";
 import { describedLink } from "../../kernel/route/socket.ts";
 import { createDelayDevice, type DelayDevice } from "../../kernel/traffic_control/delay_device.ts";
-import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
+import { addClassifiers, setTokenBucket, type TokenBucket } from "../../kernel/traffic_control/queueing_discipline.ts";
 import { redirectReceived } from "../../kernel/traffic_control/redirect.ts";
-import { setTokenBucket, type TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
 import { type Limits, tokenBucket } from "../configuration/bandwidth.ts";
 import { carryOut, type Step } from "./steps.ts";
 

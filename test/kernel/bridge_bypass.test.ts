@@ -9,7 +9,7 @@ import { type MacAddress, parseMac } from "../../kernel/ip/mac.ts";
 import { setPortEntry } from "../../kernel/route/forwarding_entry.ts";
 import { changeLink, createBridge, createVeth, deleteLink } from "../../kernel/route/link.ts";
 import { addClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
-import { receiveAtBridge } from "../../kernel/traffic_control/receive_at_bridge.ts";
+import { receiveAtBridge } from "../../kernel/traffic_control/redirect.ts";
 import type { Lab, LabPod } from "../lab/lab.ts";
 import { type LabNamespace, requestAll } from "../lab/namespace.ts";
 import { encodeArp, encodeFrame, encodeIp, encodeUdp, EtherType, type Frame } from "../lab/probe/frame.ts";

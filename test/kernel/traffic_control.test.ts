@@ -5,9 +5,13 @@ import type { Request } from "../../kernel/netlink/message.ts";
 import { changeLink, createVeth, deleteLink } from "../../kernel/route/link.ts";
 import { findLink } from "../../kernel/route/socket.ts";
 import { createDelayDevice, isDelayDevice, removeDelayDevice } from "../../kernel/traffic_control/delay_device.ts";
-import { addClassifiers, deleteClassifiers } from "../../kernel/traffic_control/queueing_discipline.ts";
+import {
+  addClassifiers,
+  deleteClassifiers,
+  setTokenBucket,
+  type TokenBucket,
+} from "../../kernel/traffic_control/queueing_discipline.ts";
 import { redirectReceived } from "../../kernel/traffic_control/redirect.ts";
-import { setTokenBucket, type TokenBucket } from "../../kernel/traffic_control/token_bucket.ts";
 import type { Lab } from "../lab/lab.ts";
 import { type LabNamespace, requestAll } from "../lab/namespace.ts";
 import { suiteLab } from "../support/suite_lab.ts";

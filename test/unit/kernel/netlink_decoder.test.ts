@@ -27,8 +27,7 @@ import {
 } from "../../../kernel/route/route.ts";
 import { newRule, parseRule } from "../../../kernel/route/rule.ts";
 import { createVxlan, parseVxlan } from "../../../kernel/route/vxlan.ts";
-import { parsePortFilter } from "../../../kernel/traffic_control/receive_at_bridge.ts";
-import { redirectReceived } from "../../../kernel/traffic_control/redirect.ts";
+import { parsePortFilter, redirectReceived } from "../../../kernel/traffic_control/redirect.ts";
 import { type Decoders, itHolds, outcome } from "./hostile_bytes.ts";
 import { roundsFor } from "../../support/long_form.ts";
 

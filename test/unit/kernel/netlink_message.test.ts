@@ -32,7 +32,7 @@ const layout = {
 } as const satisfies BodyLayout;
 const kind = { type: 16, flags: MessageFlag.CREATE, layout };
 
-describe("kernel/netlink/struct", () => {
+describe("kernel/netlink/message, structs", () => {
   it("reads what it writes, for any layout", () => {
     fc.assert(
       fc.property(fc.array(fieldOf, { maxLength: 12 }), (fields) => {
