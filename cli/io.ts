@@ -1,8 +1,8 @@
-import type { ExitCode } from "./exit_code.ts";
 import type { ObjectInput } from "./input/cluster/object_input.ts";
 import type { ManifestFileSystem } from "./input/manifest_files.ts";
 import type { Programs } from "./input/programs/programs.ts";
 import type { NodeAccess } from "./node/machine/machine.ts";
+import { styleText } from "node:util";
 
 /** The outside world of a command: files, clusters, a node, programs that print manifests, and two streams for text. */
 export interface Io {
@@ -37,4 +37,37 @@ export interface Output {
 export interface Run {
   readonly io: Io;
   end(code: ExitCode): void;
+}
+
+/** The exit codes of a command. */
+export const ExitCode = {
+  /** Allowed, no difference, clean. */
+  YES: 0,
+  /** Denied, differences, findings. */
+  NO: 1,
+  /** The command line is wrong. */
+  USAGE: 2,
+  /** The question could not be answered: an unreadable file, an invalid object, or a cluster that does not answer. */
+  ERROR: 3,
+} as const;
+
+export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
+
+/** Functions that set words off for a person; without colour they return the text unchanged. */
+export interface Style {
+  /** Allowed, clean. */
+  readonly good: (text: string) => string;
+  /** Denied, a fault. */
+  readonly bad: (text: string) => string;
+  /** A name or a head. */
+  readonly strong: (text: string) => string;
+  /** Secondary information. */
+  readonly faint: (text: string) => string;
+}
+
+/** Returns the style for an output. */
+export function styleOf({ hasColour }: Pick<Output, "hasColour">): Style {
+  const set = (format: Parameters<typeof styleText>[0]) => (text: string) =>
+    hasColour && text !== "" ? styleText(format, text, { validateStream: false }) : text;
+  return { good: set("green"), bad: set("red"), strong: set("bold"), faint: set("dim") };
 }

@@ -1,7 +1,7 @@
 import path from "node:path";
 import process from "node:process";
 import { COMPLETE } from "./completion/protocol.ts";
-import { ExitCode } from "./exit_code.ts";
+import { ExitCode } from "./io.ts";
 import { processIo } from "./process_io.ts";
 import { runCommandLine } from "./program.ts";
 

@@ -1,11 +1,10 @@
 import * as v from "valibot";
 import { Buffer } from "node:buffer";
 import { printable } from "../../objects/printable.ts";
-import { ExitCode } from "../exit_code.ts";
+import { ExitCode, type Io } from "../io.ts";
 import { daemonEntries } from "../input/input_schema.ts";
 import { awayNodes, daemonPods, forEachNode, kubectl, type KubectlAccess } from "../input/programs/daemons.ts";
 import { BOUNDS, type ProgramResult } from "../input/programs/programs.ts";
-import type { Io } from "../io.ts";
 import { type Item, itemsOfCluster, itemsOfNode } from "./collected.ts";
 
 const optionsSchema = v.object({

@@ -1,6 +1,5 @@
 import { Argument, Command } from "commander";
-import { ExitCode } from "../exit_code.ts";
-import type { Run } from "../io.ts";
+import { ExitCode, type Run } from "../io.ts";
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 

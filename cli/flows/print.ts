@@ -3,7 +3,7 @@ import { endText, type FlowRow } from "../../policyd/flows/row.ts";
 import { printable } from "../../objects/printable.ts";
 import { formatTable } from "../output/table.ts";
 import { timeText, trafficText } from "../output/text.ts";
-import type { Style } from "../style.ts";
+import type { Style } from "../io.ts";
 
 export const FLOW_FORMATS = ["table", "jsonl"] as const;
 

@@ -1,11 +1,9 @@
 import { Buffer } from "node:buffer";
 import * as v from "valibot";
-import { ExitCode } from "../exit_code.ts";
+import { ExitCode, type Io, styleOf } from "../io.ts";
 import { daemonEntries } from "../input/input_schema.ts";
 import { askDaemons, daemonCommands, type DaemonQuestion, tellAway } from "../input/programs/daemons.ts";
 import { followed } from "../input/programs/programs.ts";
-import type { Io } from "../io.ts";
-import { styleOf } from "../style.ts";
 import { isWanted } from "./filter.ts";
 import { mergedRows } from "./merge.ts";
 import { type News, newsJson, parseNews } from "./news.ts";

@@ -8,8 +8,7 @@ import type {
 } from "../../objects/model.ts";
 import { printable, shortList } from "../../objects/printable.ts";
 import type { PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
-import { ExitCode } from "../exit_code.ts";
-import type { Io } from "../io.ts";
+import { ExitCode, type Io } from "../io.ts";
 
 const MOST_NAMED = 5;
 

@@ -1,7 +1,7 @@
 import { counted } from "../../output/text.ts";
 import { printable } from "../../../objects/printable.ts";
 import { formatTable } from "../../output/table.ts";
-import type { Style } from "../../style.ts";
+import type { Style } from "../../io.ts";
 import type { AuditFindings, Leak } from "./leak.ts";
 
 /** The state of a leak, and why it is left. */

@@ -1,10 +1,8 @@
 import * as v from "valibot";
-import { ExitCode } from "../../exit_code.ts";
+import { ExitCode, type Io, styleOf } from "../../io.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries } from "../../input/input_schema.ts";
-import type { Io } from "../../io.ts";
 import { DOCUMENT_FORMATS, documentText } from "../../output/document.ts";
-import { styleOf } from "../../style.ts";
 import { failureOf } from "../cleanup/carry_out.ts";
 import type { NodeMachine } from "../machine/machine.ts";
 import { type NodePlace, placeEntries, placeOf } from "../place.ts";

@@ -1,6 +1,6 @@
 import { printable } from "../../../objects/printable.ts";
 import { formatTable } from "../../output/table.ts";
-import type { Style } from "../../style.ts";
+import type { Style } from "../../io.ts";
 import type { Outcome } from "./carry_out.ts";
 import type { CleanupPlan } from "./plan.ts";
 import { removalText } from "./removal.ts";

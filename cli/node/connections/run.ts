@@ -1,6 +1,5 @@
 import * as v from "valibot";
-import { ExitCode } from "../../exit_code.ts";
-import type { Io } from "../../io.ts";
+import { ExitCode, type Io } from "../../io.ts";
 import { type ConntrackEntry, ConntrackStatus } from "../../../kernel/conntrack/entry.ts";
 import type { ConntrackTuple } from "../../../kernel/conntrack/tuple.ts";
 import { formatAddress } from "../../../kernel/ip/address.ts";

@@ -1,7 +1,7 @@
 import type { RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
 import { printable } from "../../../objects/printable.ts";
 import { formatTable } from "../../output/table.ts";
-import type { Style } from "../../style.ts";
+import type { Style } from "../../io.ts";
 import type { Diagnosis } from "../../../policyd/problems/diagnose.ts";
 import type { Check } from "./facts.ts";
 import { SEVERITIES, type Severity } from "../../../policyd/problems/check.ts";

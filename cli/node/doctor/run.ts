@@ -1,12 +1,10 @@
 import * as v from "valibot";
 import { seen, SEVERITIES, type Severity } from "../../../policyd/problems/check.ts";
 import { nearestHint } from "../../../objects/nearest_names.ts";
-import { ExitCode } from "../../exit_code.ts";
+import { ExitCode, type Io, styleOf } from "../../io.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries } from "../../input/input_schema.ts";
-import type { Io } from "../../io.ts";
 import { DOCUMENT_FORMATS, documentText } from "../../output/document.ts";
-import { styleOf } from "../../style.ts";
 import { placeEntries, placeOf } from "../place.ts";
 import { CHECKS } from "./checks.ts";
 import { diagnose, type Diagnosis, type Finding } from "../../../policyd/problems/diagnose.ts";

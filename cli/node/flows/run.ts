@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { printable } from "../../../objects/printable.ts";
-import { ExitCode } from "../../exit_code.ts";
+import { ExitCode, type Io, styleOf } from "../../io.ts";
 import { isWanted } from "../../flows/filter.ts";
 import { mergedRows } from "../../flows/merge.ts";
 import { newsJson, NewsReader } from "../../flows/news.ts";
@@ -9,8 +9,6 @@ import { filterOf, flowEntries } from "../../flows/options.ts";
 import { flowJson, flowLine, flowTable } from "../../flows/print.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries } from "../../input/input_schema.ts";
-import type { Io } from "../../io.ts";
-import { styleOf } from "../../style.ts";
 import type { FlowPlace, NodeMachine } from "../machine/machine.ts";
 
 const optionsSchema = v.object({

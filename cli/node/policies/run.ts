@@ -1,8 +1,7 @@
 import * as v from "valibot";
-import { ExitCode } from "../../exit_code.ts";
+import { ExitCode, type Io } from "../../io.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries } from "../../input/input_schema.ts";
-import type { Io } from "../../io.ts";
 
 const optionsSchema = v.object({ ...configurationEntries, socket: v.optional(v.string()) });
 

@@ -2,9 +2,8 @@ import { type Direction, DIRECTIONS } from "../../../objects/semantics/policies/
 import * as v from "valibot";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Pod } from "../../../objects/model.ts";
-import { ExitCode } from "../../exit_code.ts";
+import { ExitCode, type Io } from "../../io.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
-import type { Io } from "../../io.ts";
 import { policyInputEntries, readPolicyInput } from "../policy_input.ts";
 import { formatTable } from "../../output/table.ts";
 import { counted } from "../../output/text.ts";

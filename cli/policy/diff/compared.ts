@@ -3,8 +3,7 @@ import { buildPolicyIndex, type PolicyIndex } from "../../../objects/semantics/p
 import type { PolicyOptions } from "../../../objects/semantics/policies/objects.ts";
 import type { Grouping } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
-import { ExitCode } from "../../exit_code.ts";
-import type { Io } from "../../io.ts";
+import { ExitCode, type Io } from "../../io.ts";
 import type { Manifest, Manifests } from "../../input/manifests.ts";
 import { type StandIns, standInsFor } from "../stand_ins.ts";
 import type { Shown } from "../../input/shown.ts";

@@ -2,7 +2,7 @@ import { counted } from "../../output/text.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
 import { foldLine } from "../../output/fold.ts";
 import type { Edge, Graph } from "../../output/graph.ts";
-import type { Style } from "../../style.ts";
+import type { Style } from "../../io.ts";
 import type { OneSided } from "./end_class.ts";
 import { EFFECTS, type PairChange } from "./pair_change.ts";
 import { type WayChange, wayInWords, wayObject } from "./ways.ts";

@@ -2,7 +2,7 @@ import { counted } from "../../output/text.ts";
 import { printable } from "../../../objects/printable.ts";
 import { groupName } from "../../cluster/group.ts";
 import { foldLine } from "../../output/fold.ts";
-import type { Style } from "../../style.ts";
+import type { Style } from "../../io.ts";
 import { diffObject, diffText, type DiffReport } from "../diff/print.ts";
 import { placeText } from "../diff/witness.ts";
 import { liveObject, liveText } from "../live/print.ts";

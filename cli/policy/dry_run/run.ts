@@ -7,17 +7,15 @@ import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_ind
 import { nearestHint } from "../../../objects/nearest_names.ts";
 import { standInAddresses } from "../../cluster/placeholder_addresses.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
-import { ExitCode } from "../../exit_code.ts";
+import { ExitCode, type Io, styleOf } from "../../io.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { accessEntries, configurationEntries, daemonEntries, readingEntries } from "../../input/input_schema.ts";
 import { expectOneReading, loadManifests, loadPlaces, namespaceFor, tellDoubts } from "../../input/load.ts";
 import { CLUSTER } from "../../input/place.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
-import type { Io } from "../../io.ts";
 import { inMarkdown, markdownCode } from "../../output/markup.ts";
 import { formatPage } from "../../output/page/page.ts";
 import { writeAll } from "../../output/write_all.ts";
-import { styleOf } from "../../style.ts";
 import { readTables, type TablePlaces } from "../live/read_tables.ts";
 import { type LiveReport, liveReport } from "../live/report.ts";
 import { compareSides, diffReport, exitCodeOf, shownPart } from "../diff/compared.ts";

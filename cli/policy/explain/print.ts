@@ -2,7 +2,7 @@ import { printable, shortList } from "../../../objects/printable.ts";
 import { locationText } from "../../input/place.ts";
 import { foldLine } from "../../output/fold.ts";
 import { serviceTexts } from "./service_print.ts";
-import type { Style } from "../../style.ts";
+import type { Style } from "../../io.ts";
 import {
   answerOf,
   type Case,

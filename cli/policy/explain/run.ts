@@ -1,8 +1,6 @@
 import { PROTOCOLS } from "../../../objects/protocol.ts";
 import * as v from "valibot";
-import { ExitCode } from "../../exit_code.ts";
-import type { Io } from "../../io.ts";
-import { styleOf } from "../../style.ts";
+import { ExitCode, type Io, styleOf } from "../../io.ts";
 import { EXPLAIN_FORMATS } from "./command.ts";
 import { explain } from "./explain.ts";
 import { trafficTo } from "./port_name.ts";

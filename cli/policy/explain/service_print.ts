@@ -1,6 +1,6 @@
 import { printable } from "../../../objects/printable.ts";
 import { foldLine } from "../../output/fold.ts";
-import type { Style } from "../../style.ts";
+import type { Style } from "../../io.ts";
 import {
   type CandidateReport,
   type OmittedReport,

@@ -1,7 +1,7 @@
 import { printable } from "../../../objects/printable.ts";
 import { locationText } from "../../input/place.ts";
 import { formatTable } from "../../output/table.ts";
-import type { Style } from "../../style.ts";
+import type { Style } from "../../io.ts";
 import { documentationOf, type Finding, type LintRule, type Place, SEVERITIES, type Severity } from "./finding.ts";
 
 /** Yields the findings for people, by file and each with its fix, and at the end the objects that replace others. */

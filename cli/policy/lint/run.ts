@@ -1,14 +1,12 @@
 import * as v from "valibot";
 import { nearestHint } from "../../../objects/nearest_names.ts";
-import { ExitCode } from "../../exit_code.ts";
+import { ExitCode, type Io, styleOf } from "../../io.ts";
 import { configurationOf } from "../../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../../input/input_schema.ts";
 import { readInput, tellAll } from "../../input/load.ts";
 import { emptiness } from "../../input/doubts.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
 import { textsAt } from "../../input/raw.ts";
-import type { Io } from "../../io.ts";
-import { styleOf } from "../../style.ts";
 import { LINT_FORMATS } from "./command.ts";
 import { type Finding, isAtLeast, type LintRule, SEVERITIES } from "./finding.ts";
 import { IgnoreComments } from "./ignore_comments.ts";

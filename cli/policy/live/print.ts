@@ -5,7 +5,7 @@ import { printable, shortList } from "../../../objects/printable.ts";
 import { isPlaceholder } from "../../cluster/placeholder_addresses.ts";
 import { foldLine } from "../../output/fold.ts";
 import { formatTable } from "../../output/table.ts";
-import type { Style } from "../../style.ts";
+import type { Style } from "../../io.ts";
 import type { Connection } from "./connection.ts";
 import type { Cut } from "./forecast.ts";
 import type { LiveReport, ReportedCut } from "./report.ts";

@@ -1,7 +1,7 @@
 import type { Host, HostsEnd } from "../../cluster/find_end.ts";
 import type { CellState, HeatCell, PageContent } from "../../output/page/page.ts";
 import { clusterOf } from "../../cluster/cluster.ts";
-import { styleOf } from "../../style.ts";
+import { styleOf } from "../../io.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { ExplainContext } from "../explain/context.ts";
 import { explain } from "../explain/explain.ts";

@@ -2,7 +2,7 @@ import { formatAddress } from "../../../kernel/ip/address.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
 import { formatTable } from "../../output/table.ts";
 import { timeText } from "../../output/text.ts";
-import type { Style } from "../../style.ts";
+import type { Style } from "../../io.ts";
 import type { PolicyStatus, RuleCount } from "./status.ts";
 
 const MOST_NAMES = 3;

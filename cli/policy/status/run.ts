@@ -5,13 +5,11 @@ import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_ind
 import { parseReportLine } from "../../../policyd/policies/status/policy_report.ts";
 import { nearestHint } from "../../../objects/nearest_names.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
-import { ExitCode } from "../../exit_code.ts";
+import { ExitCode, type Io, styleOf } from "../../io.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
 import { accessEntries, configurationEntries, daemonEntries, readingEntries } from "../../input/input_schema.ts";
 import { loadManifests, namespaceFor } from "../../input/load.ts";
 import { askDaemons, type AwayNode, tellAway } from "../../input/programs/daemons.ts";
-import type { Io } from "../../io.ts";
-import { styleOf } from "../../style.ts";
 import { nodesOf, podNames, selectionOf } from "../dry_run/effect.ts";
 import type { Policy } from "../policy_parts.ts";
 import { STATUS_FORMATS } from "./command.ts";

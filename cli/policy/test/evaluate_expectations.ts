@@ -1,5 +1,5 @@
 import { attempt } from "../../../kernel/error.ts";
-import { styleOf } from "../../style.ts";
+import { styleOf } from "../../io.ts";
 import type { ExplainContext } from "../explain/context.ts";
 import { explain } from "../explain/explain.ts";
 import { answerOf, isAnswer } from "../explain/explanation.ts";

@@ -3,7 +3,7 @@ import { counted } from "../../output/text.ts";
 import { printable } from "../../../objects/printable.ts";
 import { locationText } from "../../input/place.ts";
 import { foldLine } from "../../output/fold.ts";
-import type { Style } from "../../style.ts";
+import type { Style } from "../../io.ts";
 import type { TestResult } from "./evaluate_expectations.ts";
 
 /** Yields a line for each expectation for people, with the reason and the explanation where it does not hold. */

@@ -1,10 +1,8 @@
 import * as v from "valibot";
 import { parseEndName } from "../../cluster/end_name.ts";
-import { ExitCode } from "../../exit_code.ts";
+import { ExitCode, type Io, styleOf } from "../../io.ts";
 import { expectOneReading } from "../../input/load.ts";
-import type { Io } from "../../io.ts";
 import { writeAll } from "../../output/write_all.ts";
-import { styleOf } from "../../style.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
 import { policyInputEntries, readPolicyInput } from "../policy_input.ts";
 import type { ExplainContext } from "../explain/context.ts";

@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import type { ObjectInput } from "../../../cli/input/cluster/object_input.ts";
 import type { ManifestFileSystem } from "../../../cli/input/manifest_files.ts";
-import type { ExitCode } from "../../../cli/exit_code.ts";
+import type { ExitCode, Io, Output } from "../../../cli/io.ts";
 import type { Programs } from "../../../cli/input/programs/programs.ts";
-import type { Io, Output } from "../../../cli/io.ts";
 import type { NodeAccess, NodeMachine } from "../../../cli/node/machine/machine.ts";
 import { runCommandLine } from "../../../cli/program.ts";
 

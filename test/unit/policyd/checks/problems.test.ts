@@ -6,7 +6,7 @@ import { CHECKS } from "../../../../cli/node/doctor/checks.ts";
 import type { NodeFacts } from "../../../../cli/node/doctor/facts.ts";
 import { diagnosisObject, diagnosisTable } from "../../../../cli/node/doctor/print.ts";
 import { parseReply, type PolicydStatus, replyToJson } from "../../../../attachment/policyd_messages.ts";
-import { styleOf } from "../../../../cli/style.ts";
+import { styleOf } from "../../../../cli/io.ts";
 import { desiredBridges } from "../../../../cni/node_state/desired.ts";
 import type { FailureCause } from "../../../../cni/status/failure_record.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
