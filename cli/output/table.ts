@@ -4,9 +4,6 @@ import { foldLine } from "./fold.ts";
 /** Blanks between columns. */
 export const GAP = 3;
 
-/** The widths of a table's columns. */
-export type Widths = readonly number[];
-
 /**
  * Formats a table as kubectl does: upper-case heads, three blanks between columns, no lines. The last column is folded
  * at its blanks to the remaining width.
@@ -18,32 +15,21 @@ export function formatTable(head: readonly string[], rows: readonly (readonly st
 }
 
 /** Returns the widths that hold every text. */
-export function widthsOf(rows: readonly (readonly string[])[]): Widths {
+export function widthsOf(rows: readonly (readonly string[])[]): readonly number[] {
   const widths: number[] = [];
   for (const row of rows) for (const [i, text] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, textWidth(text));
   return widths;
 }
 
 /** Returns one row of a table with its line end. */
-export function formatRow(row: readonly string[], widths: Widths, columns: number): string {
-  const start = startOfRow(row.slice(0, -1), widths);
-  // A regular expression would try every run of blanks: in a wide table that is quadratic in the gaps.
-  return `${`${start}${restOfRow(row.at(-1) ?? "", start, columns)}`.trimEnd()}\n`;
-}
-
-/** Returns the columns of a row before the last, and the gap before that. */
-export function startOfRow(before: readonly string[], widths: Widths): string {
+export function formatRow(row: readonly string[], widths: readonly number[], columns: number): string {
   let start = "";
-  for (const [i, text] of before.entries()) {
+  for (const [i, text] of row.slice(0, -1).entries()) {
     start += text + " ".repeat(Math.max(0, (widths[i] ?? 0) - textWidth(text)) + GAP);
   }
-  return start;
-}
-
-/** Returns a row's last column with its line end. @param start the row before it: only its width counts */
-export function restOfRow(text: string, start: string, columns: number): string {
   const width = textWidth(start);
-  return foldLine(text, columns, width, width).slice(width);
+  // A regular expression would try every run of blanks: in a wide table that is quadratic in the gaps.
+  return `${`${start}${foldLine(row.at(-1) ?? "", columns, width).slice(width)}`.trimEnd()}\n`;
 }
 
 function textWidth(text: string): number {

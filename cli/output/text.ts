@@ -1,4 +1,6 @@
 import type { Labels } from "../../objects/model.ts";
+import { SEVERITIES, type Severity } from "../../policyd/problems/check.ts";
+import type { Style } from "../io.ts";
 
 /** Returns the protocol and port of connections: `80/TCP`, `ICMP`. */
 export function trafficText({
@@ -19,6 +21,21 @@ export function timeText(milliseconds: number): string {
 /** Returns a number with its noun: `1 pod`, `2 pods`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** Returns the severity of a finding, coloured. */
+export function severityText(severity: Severity, style: Style): string {
+  if (severity === "error") return style.bad(severity);
+  return severity === "warning" ? style.strong(severity) : severity;
+}
+
+/** Returns how many findings have each severity: `1 error, 0 warnings, 2 info`. */
+export function findingsText(findings: readonly { readonly severity: Severity }[]): string {
+  const counts = SEVERITIES.map((severity) => {
+    const { length } = findings.filter((one) => one.severity === severity);
+    return severity === "info" ? `${length} ${severity}` : counted(length, severity);
+  });
+  return findings.length === 0 ? "no findings" : counts.join(", ");
 }
 
 /** Returns labels as kubectl takes them: `app=web,tier=front`. */

@@ -4,7 +4,7 @@ import { formatTable } from "../../output/table.ts";
 import type { Style } from "../../io.ts";
 import type { Diagnosis } from "../../../policyd/problems/diagnose.ts";
 import type { Check } from "./facts.ts";
-import { SEVERITIES, type Severity } from "../../../policyd/problems/check.ts";
+import { findingsText, severityText } from "../../output/text.ts";
 
 /** Yields the findings for people, each with its reason and the way out, then the checks that could not run. */
 export function* diagnosisTable(
@@ -13,14 +13,14 @@ export function* diagnosisTable(
   style: Style,
 ): Generator<string> {
   const rows = findings.flatMap(({ severity, check, what, why, way }) => [
-    [coloured(severity, style), check, printable(what)],
+    [severityText(severity, style), check, printable(what)],
     ["", "", `why: ${printable(why)}`],
     ["", "", `way out: ${printable(way)}`],
   ]);
   if (rows.length > 0) yield `${formatTable(["severity", "check", "finding"], rows, columns)}\n`;
   for (const { check, reason } of unseen) yield `not checked: ${check}: ${printable(reason)}\n`;
   if (nodeAddress !== undefined) yield `node address: ${printable(nodeAddress)}\n`;
-  yield `${countText({ findings, unseen })}\n`;
+  yield `${findingsText(findings)}${unseen.length === 0 ? "" : `; ${unseen.length} not checked`}\n`;
 }
 
 /** Returns the list of checks. */
@@ -40,18 +40,4 @@ export function diagnosisObject({ findings, unseen, nodeAddress }: Diagnosis, ru
     ...(nodeAddress === undefined ? {} : { nodeAddress }),
     ...(ruleset === undefined ? {} : { ruleset }),
   };
-}
-
-function coloured(severity: Severity, style: Style): string {
-  if (severity === "error") return style.bad(severity);
-  return severity === "warning" ? style.strong(severity) : severity;
-}
-
-function countText({ findings, unseen }: Diagnosis): string {
-  const counts = SEVERITIES.map((severity) => {
-    const count = findings.filter((one) => one.severity === severity).length;
-    return `${count} ${severity}${count === 1 || severity === "info" ? "" : "s"}`;
-  });
-  const text = findings.length === 0 ? "no findings" : counts.join(", ");
-  return unseen.length === 0 ? text : `${text}; ${unseen.length} not checked`;
 }

@@ -61,24 +61,11 @@ export function connectionText(set: ConnectionSet): string {
   return [...ranges, ...(set.icmp ? ["ICMP"] : [])].join(",") || "none";
 }
 
-/**
- * Returns the ranges of ports for which something holds, by asking only at the points where it may change.
- *
- * @param points where it may begin or cease to hold; the first port need not be among them
- * @param holds is called with ascending ports
- */
-export function rangesWhere(points: Iterable<number>, holds: (port: number) => boolean): readonly PortRange[] {
+/** Returns all ports in order, divided at some points, each of which begins a range. */
+export function dividedAt(points: readonly number[]): readonly PortRange[] {
   const starts = [...new Set([FIRST_PORT, ...points])].filter((port) => port >= FIRST_PORT && port <= LAST_PORT);
   starts.sort((a, b) => a - b);
-  const ranges: PortRange[] = [];
-  for (const [i, first] of starts.entries()) {
-    if (!holds(first)) continue;
-    const last = (starts[i + 1] ?? LAST_PORT + 1) - 1;
-    const before = ranges.at(-1);
-    if (before !== undefined && before.last === first - 1) ranges.splice(-1, 1, { first: before.first, last });
-    else ranges.push({ first, last });
-  }
-  return ranges;
+  return starts.map((first, i) => ({ first, last: (starts[i + 1] ?? LAST_PORT + 1) - 1 }));
 }
 
 /** Returns ranges in order, with adjacent and overlapping ones joined. */
@@ -107,7 +94,7 @@ function combine(a: ConnectionSet, b: ConnectionSet, holds: (inA: boolean, inB: 
     (protocol) => {
       const points = [...a.ports[protocol], ...b.ports[protocol]].flatMap(({ first, last }) => [first, last + 1]);
       const [inA, inB] = [askedInOrder(a.ports[protocol]), askedInOrder(b.ports[protocol])];
-      return rangesWhere(points, (port) => holds(inA(port), inB(port)));
+      return merged(dividedAt(points).filter(({ first }) => holds(inA(first), inB(first))));
     },
     holds(a.icmp, b.icmp),
   );

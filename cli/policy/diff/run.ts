@@ -21,17 +21,22 @@ import { changePage } from "./page.ts";
 import { diffObject, diffText, type DiffReport } from "./print.ts";
 import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
-const optionsSchema = v.object({
-  old: v.string(),
-  new: v.array(v.string()),
+/** The schema of the options of a command that compares two sides. */
+export const comparisonEntries = {
   recursive: v.boolean(),
   ...readingEntries,
   ...accessEntries,
   ...configurationEntries,
   ...controllerEntries,
   ...shownEntries,
-  by: v.picklist(GROUPINGS),
   output: v.picklist(DIFF_FORMATS),
+};
+
+const optionsSchema = v.object({
+  ...comparisonEntries,
+  old: v.string(),
+  new: v.array(v.string()),
+  by: v.picklist(GROUPINGS),
 });
 
 /** Prints the diff. @throws DrawbridgeError as loadPlaces */
@@ -74,29 +79,21 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   tellUnjudged(io, ways.after.doubts, "new: ");
   const tell = (isMerged: boolean): DiffReport => diffReport(comparison, diff, isMerged);
   const report = tell(true);
-  if (output === "html") {
-    const title = `${oldPath} → ${newPaths.join(", ")}`;
-    writeAll(io.out, formatPage(changePage({ title, facts: [] }, report, tell(false)), [oldPath, ...newPaths]));
-  } else for (const text of printed(report, output, io)) io.out.write(text);
+  const page = { title: `${oldPath} → ${newPaths.join(", ")}`, facts: [] };
+  const print: DiffPrinters = {
+    table: () => diffText(report, styleOf(io.out), io.out.columns),
+    json: () => [`${JSON.stringify(diffObject(report), null, 2)}\n`],
+    md: () => [changeMarkdown(report)],
+    html: () => formatPage(changePage(page, report, tell(false)), [oldPath, ...newPaths]),
+  };
+  writeAll(io.out, print[output]());
   tellOversizes(io, sides.before, "old: ");
   tellOversizes(io, sides.after, "new: ");
   return exitCodeOf(comparison, io);
 }
 
-function printed(
-  report: DiffReport,
-  format: Exclude<(typeof DIFF_FORMATS)[number], "html">,
-  { out }: Io,
-): Iterable<string> {
-  switch (format) {
-    case "table":
-      return diffText(report, styleOf(out), out.columns);
-    case "json":
-      return [`${JSON.stringify(diffObject(report), null, 2)}\n`];
-    case "md":
-      return [changeMarkdown(report)];
-  }
-}
+/** What prints a comparison in each format. */
+export type DiffPrinters = Readonly<Record<(typeof DIFF_FORMATS)[number], () => Iterable<string>>>;
 
 /**
  * Returns the manifests with the running pods of the other side in place of stand-ins for the same workloads: with the

@@ -5,8 +5,7 @@ import { withShown } from "../../input/shown.ts";
 import { withReading } from "../../input/reading.ts";
 import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
-
-export const DRY_RUN_FORMATS = ["table", "json", "md", "html"] as const;
+import { DIFF_FORMATS } from "../diff/command.ts";
 
 interface DryRunGiven {
   readonly filename?: unknown;
@@ -35,7 +34,7 @@ export function dryRunCommand(run: Run): Command {
       "--ledger <file...>",
       "what drawbridge flows -o jsonl printed: also say which flows seen before would be cut",
     )
-    .addOption(new Option("-o, --output <format>", "how to print it").choices(DRY_RUN_FORMATS).default("table"))
+    .addOption(new Option("-o, --output <format>", "how to print it").choices(DIFF_FORMATS).default("table"))
     .addHelpText(
       "after",
       "\nExit code 0 when nothing opens or closes, 1 when something is; with --live or --ledger 1\n" +

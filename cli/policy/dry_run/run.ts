@@ -9,10 +9,10 @@ import { standInAddresses } from "../../cluster/placeholder_addresses.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode, type Io, styleOf } from "../../io.ts";
 import { configurationOf, policyOptionsOf } from "../../input/configuration_file.ts";
-import { accessEntries, configurationEntries, daemonEntries, readingEntries } from "../../input/input_schema.ts";
+import { daemonEntries } from "../../input/input_schema.ts";
 import { expectOneReading, loadManifests, loadPlaces, namespaceFor, tellDoubts } from "../../input/load.ts";
 import { CLUSTER } from "../../input/place.ts";
-import { shownBy, shownEntries } from "../../input/shown.ts";
+import { shownBy } from "../../input/shown.ts";
 import { inMarkdown, markdownCode } from "../../output/markup.ts";
 import { formatPage } from "../../output/page/page.ts";
 import { writeAll } from "../../output/write_all.ts";
@@ -21,8 +21,9 @@ import { type LiveReport, liveReport } from "../live/report.ts";
 import { compareSides, diffReport, exitCodeOf, shownPart } from "../diff/compared.ts";
 import { changeMarkdown } from "../diff/markdown.ts";
 import { changePage } from "../diff/page.ts";
+import type { DiffReport } from "../diff/print.ts";
+import { comparisonEntries, type DiffPrinters } from "../diff/run.ts";
 import type { Locations } from "../diff/witness.ts";
-import { controllerEntries } from "../../ways_in/controller_option.ts";
 import {
   type Applied,
   applyObjects,
@@ -34,26 +35,19 @@ import {
   placedName,
   withoutOldSlices,
 } from "./apply.ts";
-import { DRY_RUN_FORMATS } from "./command.ts";
 import { isolationEffects, policyEffects } from "./effect.ts";
 import { type DryRun, dryRunFacts, dryRunObject, dryRunText } from "./print.ts";
 import { warningsOf } from "./warnings.ts";
 import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({
+  ...comparisonEntries,
+  ...daemonEntries,
   filename: v.optional(v.array(v.string()), []),
   against: v.array(v.string()),
-  recursive: v.boolean(),
-  ...readingEntries,
-  ...accessEntries,
-  ...daemonEntries,
-  ...configurationEntries,
-  ...controllerEntries,
-  ...shownEntries,
   ledger: v.optional(v.array(v.string()), []),
   live: v.optional(v.boolean(), false),
   delete: v.optional(v.union([v.literal(true), v.array(v.string())])),
-  output: v.picklist(DRY_RUN_FORMATS),
 });
 
 /** Prints the effects. @throws DrawbridgeError ERR_INPUT for malformed names, and as loadPlaces */
@@ -93,18 +87,25 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   tellUnjudged(io, comparison.ways.after.doubts);
   const isShown = shownBy(read);
   const shown = shownPart(comparison, isShown, io);
-  const tryAs = (isMerged: boolean): Omit<DryRun, "live"> => ({
+  const result: DryRun = {
     policies: policyEffects(sides, applied.changes),
     others: otherChanges(applied),
     isolation: isolationEffects(sides, isShown),
-    diff: diffReport(comparison, shown, isMerged),
+    diff: diffReport(comparison, shown, true),
     warnings: warningsOf(comparison, applied, there),
-  });
-  const result = { ...tryAs(true), live };
-  if (output === "html") {
-    const page = { title: "Effect of the change", facts: dryRunFacts(result) };
-    writeAll(io.out, formatPage(changePage(page, result.diff, tryAs(false).diff), [...filename, ...against]));
-  } else for (const text of printed(result, output, io)) io.out.write(text);
+    live,
+  };
+  const facts = dryRunFacts(result);
+  const page = { title: "Effect of the change", facts };
+  const list = facts.map((fact) => inMarkdown`* ${markdownCode(fact)}`);
+  const single = (): DiffReport => diffReport(comparison, shown, false);
+  const print: DiffPrinters = {
+    table: () => dryRunText(result, styleOf(io.out), io.out.columns),
+    json: () => [`${JSON.stringify(dryRunObject(result), null, 2)}\n`],
+    md: () => [changeMarkdown(result.diff, list)],
+    html: () => formatPage(changePage(page, result.diff, single()), [...filename, ...against]),
+  };
+  writeAll(io.out, print[output]());
   if (live !== undefined && !live.hasPods) {
     throw new DrawbridgeError("ERR_INPUT", "none of the connections could be judged; expected some of these pods");
   }
@@ -160,26 +161,6 @@ function otherChanges({ changes }: Applied): readonly ObjectChange[] {
 }
 
 const POLICIES: readonly string[] = ["NetworkPolicy", "ClusterNetworkPolicy"];
-
-function printed(
-  result: DryRun,
-  format: Exclude<(typeof DRY_RUN_FORMATS)[number], "html">,
-  { out }: Io,
-): Iterable<string> {
-  switch (format) {
-    case "table":
-      return dryRunText(result, styleOf(out), out.columns);
-    case "json":
-      return [`${JSON.stringify(dryRunObject(result), null, 2)}\n`];
-    case "md":
-      return [
-        changeMarkdown(
-          result.diff,
-          dryRunFacts(result).map((fact) => inMarkdown`* ${markdownCode(fact)}`),
-        ),
-      ];
-  }
-}
 
 /** The words for kinds on the command line. */
 const KINDS: ReadonlyMap<string, { readonly kind: string; readonly isNamespaced: boolean }> = new Map(

@@ -2,7 +2,7 @@ import type { PortRange } from "../../../kernel/ip/port_range.ts";
 import type { Protocol } from "../../../objects/model.ts";
 import type { Direction, FlowEnd, FlowEnds, Traffic } from "../../../objects/semantics/policies/flow.ts";
 import { PROTOCOLS } from "../../../objects/protocol.ts";
-import { type ConnectionSet, LAST_PORT, merged, ofPorts } from "../connections/connection_set.ts";
+import { type ConnectionSet, dividedAt, merged, ofPorts } from "../connections/connection_set.ts";
 import { DNS_PORT } from "../../../objects/domain_name.ts";
 import type { PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
 import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
@@ -21,12 +21,7 @@ export interface TrafficPart {
  */
 export function* trafficParts(changesOf: (protocol: Protocol) => readonly number[]): Generator<TrafficPart> {
   for (const protocol of PROTOCOLS) {
-    const starts = [...new Set([1, ...changesOf(protocol)])].filter((port) => port >= 1 && port <= LAST_PORT);
-    starts.sort((a, b) => a - b);
-    for (const [i, first] of starts.entries()) {
-      const last = (starts[i + 1] ?? LAST_PORT + 1) - 1;
-      yield { traffic: { protocol, port: first }, ports: { first, last } };
-    }
+    for (const ports of dividedAt(changesOf(protocol))) yield { traffic: { protocol, port: ports.first }, ports };
   }
   yield { traffic: { protocol: "ICMP" }, ports: undefined };
 }

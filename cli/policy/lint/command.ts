@@ -3,7 +3,7 @@ import { addWords, withConfiguration, withInput } from "../../input/options.ts";
 import { withShown } from "../../input/shown.ts";
 import type { Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
-import { SEVERITIES } from "./finding.ts";
+import { SEVERITIES } from "../../../policyd/problems/check.ts";
 
 export const LINT_FORMATS = ["table", "json", "sarif"] as const;
 

@@ -1,10 +1,6 @@
 import type { LintContext } from "./context.ts";
+import { SEVERITIES, type Severity } from "../../../policyd/problems/check.ts";
 import type { Part } from "./unread.ts";
-
-/** The most severe first. */
-export const SEVERITIES = ["error", "warning", "info"] as const;
-
-export type Severity = (typeof SEVERITIES)[number];
 
 /** The place that a remark is about. */
 export interface Place {

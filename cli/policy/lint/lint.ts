@@ -1,6 +1,7 @@
 import { compareTexts } from "../../output/text.ts";
 import type { LintContext } from "./context.ts";
-import { type Finding, type LintRule, SEVERITIES } from "./finding.ts";
+import type { Finding, LintRule } from "./finding.ts";
+import { SEVERITIES } from "../../../policyd/problems/check.ts";
 import type { IgnoreComment } from "./ignore_comments.ts";
 import { RULES } from "./rules.ts";
 import { withoutSilenced } from "./silence.ts";

@@ -1,20 +1,21 @@
 import { printable } from "../../../objects/printable.ts";
 import { locationText } from "../../input/place.ts";
 import { formatTable } from "../../output/table.ts";
+import { findingsText, severityText } from "../../output/text.ts";
 import type { Style } from "../../io.ts";
-import { documentationOf, type Finding, type LintRule, type Place, SEVERITIES, type Severity } from "./finding.ts";
+import { documentationOf, type Finding, type LintRule, type Place } from "./finding.ts";
 
 /** Yields the findings for people, by file and each with its fix, and at the end the objects that replace others. */
 export function* lintTable(findings: readonly Finding[], columns: number, style: Style): Generator<string> {
   for (const [file, ofFile] of Map.groupBy(findings, ({ place }) => place.file)) {
     const rows = ofFile.flatMap(({ severity, id, place, message, fix }) => [
-      [`${place.line}`, coloured(severity, style), id, `${objectText(place)}${printable(message)}`],
+      [`${place.line}`, severityText(severity, style), id, `${objectText(place)}${printable(message)}`],
       ["", "", "", `fix: ${printable(fix)}`],
     ]);
     yield `${style.strong(fileText(file))}\n${formatTable(["line", "severity", "rule", "finding"], rows, columns)}\n`;
   }
   yield* replacements(findings);
-  yield `${countText(findings)}\n`;
+  yield `${findingsText(findings)}\n`;
 }
 
 /** A list of `{id, severity, object, file, line, message, fix, documentation}`, and `replacement` if there is one. */
@@ -58,17 +59,4 @@ function placeText({ file, line }: Pick<Place, "file" | "line">): string {
 
 function fileText(file: string): string {
   return file === "-" ? "standard input" : printable(file);
-}
-
-function coloured(severity: Severity, style: Style): string {
-  if (severity === "error") return style.bad(severity);
-  return severity === "warning" ? style.strong(severity) : severity;
-}
-
-function countText(findings: readonly Finding[]): string {
-  const counts = SEVERITIES.map((severity) => {
-    const count = findings.filter((one) => one.severity === severity).length;
-    return `${count} ${severity}${count === 1 || severity === "info" ? "" : "s"}`;
-  });
-  return findings.length === 0 ? "no findings" : counts.join(", ");
 }

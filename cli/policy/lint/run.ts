@@ -7,8 +7,10 @@ import { readInput, tellAll } from "../../input/load.ts";
 import { emptiness } from "../../input/doubts.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
 import { textsAt } from "../../input/raw.ts";
+import { writeAll } from "../../output/write_all.ts";
 import { LINT_FORMATS } from "./command.ts";
-import { type Finding, isAtLeast, type LintRule, SEVERITIES } from "./finding.ts";
+import { isAtLeast, type LintRule } from "./finding.ts";
+import { SEVERITIES } from "../../../policyd/problems/check.ts";
 import { IgnoreComments } from "./ignore_comments.ts";
 import { lintIn } from "./lint.ts";
 import { lintContext } from "./context.ts";
@@ -71,7 +73,12 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
     isShown(/^\S+ ([^/]+)\//.exec(object)?.[1], frozenLabels(textsAt(source, "metadata", "labels"))),
   );
   const shown = findings.filter(({ severity }) => isAtLeast(severity, minSeverity));
-  for (const text of printed(shown, rules, { output, documentation }, io)) io.out.write(text);
+  const print: Readonly<Record<typeof output, () => Iterable<string>>> = {
+    table: () => lintTable(shown, io.out.columns, styleOf(io.out)),
+    json: () => [lintJson(shown, documentation)],
+    sarif: () => [lintSarif(shown, rules, documentation)],
+  };
+  writeAll(io.out, print[output]());
   if (manifests.problems.length > 0) {
     io.err.write("not everything could be read, so findings about the rest may be wrong or missing\n");
   }
@@ -81,20 +88,4 @@ export async function runLint(io: Io, options: unknown): Promise<ExitCode | stri
 function unknownRule(id: string): string {
   const names = RULES.map((rule) => rule.id);
   return `${JSON.stringify(id)} is not a rule; ${nearestHint(id, names, "--list prints them")}`;
-}
-
-function printed(
-  findings: readonly Finding[],
-  rules: readonly LintRule[],
-  form: { readonly output: (typeof LINT_FORMATS)[number]; readonly documentation: string | undefined },
-  { out }: Io,
-): Iterable<string> {
-  switch (form.output) {
-    case "table":
-      return lintTable(findings, out.columns, styleOf(out));
-    case "json":
-      return [lintJson(findings, form.documentation)];
-    case "sarif":
-      return [lintSarif(findings, rules, form.documentation)];
-  }
 }

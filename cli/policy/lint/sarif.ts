@@ -1,7 +1,8 @@
 import { pathToFileURL } from "node:url";
 import { type SarifMessage, sarifMessage } from "../../output/markup.ts";
 import { VERSION } from "../../../policyd/version.ts";
-import { documentationOf, type Finding, type LintRule, type Severity } from "./finding.ts";
+import { documentationOf, type Finding, type LintRule } from "./finding.ts";
+import type { Severity } from "../../../policyd/problems/check.ts";
 
 const LEVELS = { error: "error", warning: "warning", info: "note" } as const satisfies Readonly<
   Record<Severity, string>

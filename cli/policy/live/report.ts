@@ -33,16 +33,14 @@ export function liveReport(
   { connections, others, denied, isPartial }: SeenConnections,
 ): LiveReport {
   const { cuts, ...counts } = forecast(sides, connections, denied);
-  const reported = cuts.map((cut) => reportedCut(cut, keepingRules(sides.after, cut), locate));
-  return { ...counts, others, isPartial, cuts: reported };
-}
-
-function reportedCut(cut: Cut, rules: ReportedCut["rules"], locate: Locate): ReportedCut {
-  const reasons = cut.denials.map(({ direction, verdict }) => {
-    const { reason: text, places } = reasonOf(verdict, direction, locate);
-    return { direction, text, places };
+  const reported = cuts.map((cut): ReportedCut => {
+    const reasons = cut.denials.map(({ direction, verdict }) => {
+      const { reason: text, places } = reasonOf(verdict, direction, locate);
+      return { direction, text, places };
+    });
+    return { cut, reasons, rules: cut.denials.map((denial) => keepingRule(sides.after, cut, denial)) };
   });
-  return { cut, reasons, rules };
+  return { ...counts, others, isPartial, cuts: reported };
 }
 
 /** A rule that would keep the connections of a {@link Cut} at one end. */
@@ -64,13 +62,9 @@ interface Unkeepable {
 const MOST_ADDRESSES = 20;
 
 /**
- * Returns the smallest rules that would keep the connections of a cut, one for each end that denies them. A rule names
- * the other end's workload as `policy suggest` does, or other addresses themselves, and only this protocol and port.
+ * Returns the smallest rule that would keep the connections of a cut at an end that denies them. It names the other
+ * end's workload as `policy suggest` does, or other addresses themselves, and only this protocol and port.
  */
-function keepingRules(index: PolicyIndex, cut: Cut): readonly (KeepingRule | Unkeepable)[] {
-  return cut.denials.map((denial) => keepingRule(index, cut, denial));
-}
-
 function keepingRule(index: PolicyIndex, cut: Cut, { direction, verdict }: Denial): KeepingRule | Unkeepable {
   const { decision, isolatedBy } = verdict;
   if (decision.type === "cluster rule") {

@@ -32,7 +32,13 @@ export async function runTest(io: Io, options: unknown): Promise<ExitCode> {
     expectations.flatMap(({ from, to }) => [from, to]),
   );
   const results = evaluateAll(context, expectations, read.namespace);
-  writeAll(io.out, printed(results, output, io));
+  const print: Readonly<Record<typeof output, () => Iterable<string>>> = {
+    table: () => testText(results, io.out.columns, styleOf(io.out)),
+    tap: () => testTap(results),
+    junit: () => testJunit(results),
+    json: () => [testJson(results)],
+  };
+  writeAll(io.out, print[output]());
   tellWaysIn(io, context, results);
   if (results.some(({ outcome }) => outcome === "cannot be judged")) return ExitCode.ERROR;
   return results.every(({ outcome }) => outcome === "holds") ? ExitCode.YES : ExitCode.NO;
@@ -48,18 +54,5 @@ function tellWaysIn(io: Io, context: ExplainContext, results: readonly TestResul
     if (waysIn.length === 0) continue;
     const text = `${expectation.name}: connections from outside come in through ${shortList(waysIn, MOST_NAMED)} all the same`;
     io.err.write(`${printable(text)}\n`);
-  }
-}
-
-function printed(results: readonly TestResult[], format: (typeof TEST_FORMATS)[number], { out }: Io): Iterable<string> {
-  switch (format) {
-    case "table":
-      return testText(results, out.columns, styleOf(out));
-    case "tap":
-      return testTap(results);
-    case "junit":
-      return testJunit(results);
-    case "json":
-      return [testJson(results)];
   }
 }
