@@ -1,11 +1,11 @@
 import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import type { Node, Pod } from "../../../objects/model.ts";
 import { ZONE_LABEL } from "../../../objects/name.ts";
-import { podClasses } from "../../../objects/semantics/policies/pod_class.ts";
 import { type Cluster, nodeAddress, podAddress } from "../../cluster/cluster.ts";
 import { type Host, hostName, nodeOf } from "../../cluster/find_end.ts";
 import { serviceObjects } from "../../cluster/service_objects.ts";
 import { ServiceWorlds } from "../../cluster/service_world.ts";
+import { type ClassifiedPod, classifiedPods } from "../connections/pair_table.ts";
 import { nodePlace } from "../node_place.ts";
 import type { PolicyInput } from "../policy_input.ts";
 import { type WaysIn, waysInto } from "../../ways_in/ways_in.ts";
@@ -30,7 +30,7 @@ export class ExplainContext {
   readonly waysIn: WaysIn;
   #placeOf: ReturnType<typeof nodePlace> | undefined;
   readonly #nodeKinds = new Map<string, string>();
-  #classes: ReadonlyMap<string, number> | undefined;
+  #classes: ReadonlyMap<string, ClassifiedPod> | undefined;
 
   /**
    * @param settings how nodes serve Services; policyd's defaults without them
@@ -85,10 +85,8 @@ export class ExplainContext {
     return kind;
   }
 
-  #classOf(pod: Pod): string {
-    this.#classes ??= new Map(
-      podClasses(this.cluster.index).flatMap(({ pods }, i) => pods.map((key) => [key, i] as const)),
-    );
-    return `class ${this.#classes.get(pod.key) ?? pod.key}`;
+  #classOf({ key }: Pod): string {
+    this.#classes ??= classifiedPods(this.cluster.index);
+    return `class ${this.#classes.get(key)?.classNumber ?? key}`;
   }
 }

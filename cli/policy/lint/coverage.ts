@@ -11,20 +11,10 @@ import type {
   PolicyRule,
 } from "../../../objects/model.ts";
 import type { PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
-import { selects } from "../../../objects/semantics/policies/selector.ts";
+import { requirementsOf, selects } from "../../../objects/semantics/policies/selector.ts";
 
 // The functions here use only the text of the objects, so their results stay true for any pods. A "no" may be wrong,
 // but a "yes" never is: something that only several together cover counts as not covered.
-
-/** Returns all requirements of a selector; a pair of matchLabels becomes In with one value. */
-export function requirementsOf({ matchLabels, matchExpressions }: LabelSelector): readonly LabelRequirement[] {
-  const pairs = Object.entries(matchLabels).map(([key, value]): LabelRequirement => ({
-    key,
-    operator: "In",
-    values: [value],
-  }));
-  return [...pairs, ...matchExpressions];
-}
 
 /** Returns whether a selector selects everything that another does; undefined selects everything. */
 export function selectorCovers(outer: LabelSelector | undefined, inner: LabelSelector | undefined): boolean {

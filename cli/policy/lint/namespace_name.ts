@@ -1,7 +1,7 @@
 import type { LabelSelector } from "../../../objects/model.ts";
 import { NAMESPACE_NAME } from "../../../objects/name.ts";
 import type { LintContext } from "./context.ts";
-import { requirementsOf } from "./coverage.ts";
+import { requirementsOf } from "../../../objects/semantics/policies/selector.ts";
 import type { Suggestion } from "./nearest_label.ts";
 
 /** Keys by which people ask for a namespace's name; only {@link NAMESPACE_NAME} is set by Kubernetes. */

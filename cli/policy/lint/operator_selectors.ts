@@ -1,6 +1,6 @@
 import type { ClusterPolicyPeer, Pod, PodPeer, PolicyPeer } from "../../../objects/model.ts";
 import type { LintContext } from "./context.ts";
-import { requirementsOf } from "./coverage.ts";
+import { requirementsOf } from "../../../objects/semantics/policies/selector.ts";
 
 /** Domains of Kubernetes itself and of tools that make manifests; their labels are in everybody's objects. */
 const COMMON_DOMAINS = ["kubernetes.io", "k8s.io", "helm.sh"];

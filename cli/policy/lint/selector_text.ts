@@ -3,7 +3,7 @@ import type { ClusterPolicyPeer, LabelSelector, PodPeer, PolicyPeer } from "../.
 import { isEmptySelector } from "../../../policyd/policies/compile/selector.ts";
 import { requirementText } from "../../../objects/semantics/policies/print.ts";
 import type { PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
-import { requirementsOf } from "./coverage.ts";
+import { requirementsOf } from "../../../objects/semantics/policies/selector.ts";
 import { shortList } from "../../../objects/printable.ts";
 
 /** Returns a selector in kubectl's form, with matchLabels as requirements: `app=web,tier in (a, b)`. */

@@ -3,9 +3,9 @@ import { lastAddress, networkAddress } from "../../../kernel/ip/cidr.ts";
 import { workloadText } from "../../../objects/workload_name.ts";
 import type { RowEnd, FlowRow } from "../../../policyd/flows/row.ts";
 import { isAllowed } from "../../../objects/semantics/policies/evaluate.ts";
-import { podClasses } from "../../../objects/semantics/policies/pod_class.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { trafficText } from "../../output/text.ts";
+import { classifiedPods } from "../connections/pair_table.ts";
 import { type Connection, flowOf, remembered } from "./connection.ts";
 
 /** The connections that represent the rows of a ledger. */
@@ -128,25 +128,20 @@ interface Ends {
 
 function endsIn(before: PolicyIndex, after: PolicyIndex): Ends {
   const { pods, owners } = before;
-  const [classes, classesAfter] = [before, after].map(
-    (index) => new Map(podClasses(index).flatMap((one, i) => one.pods.map((key) => [key, i] as const))),
-  );
+  const [classes, classesAfter] = [classifiedPods(before), classifiedPods(after)];
   const standing = [...pods.values()].flatMap(({ pod }) => {
     const addresses = pod.addresses.filter((address) => owners.get(address)?.[0].type === "pod");
-    const kind = `${classes?.get(pod.key)} ${classesAfter?.get(pod.key)}`;
+    const kind = `${classes.get(pod.key)?.classNumber} ${classesAfter.get(pod.key)?.classNumber}`;
     return addresses.length === 0 ? [] : [{ addresses, nodeName: pod.nodeName, workload: workloadText(pod), kind }];
   });
   const workloads = [...Map.groupBy(standing, ({ workload }) => workload)].map(
     ([name, all]) => [name, [...Map.groupBy(all, ({ kind }) => kind).values()]] as const,
   );
-  const nodes = new Map<string, Address[]>();
-  for (const [address, [owner]] of owners) {
-    if (owner.type !== "node") continue;
-    const known = nodes.get(owner.name);
-    if (known === undefined) nodes.set(owner.name, [address]);
-    else known.push(address);
-  }
-  return { pods: new Map(workloads), nodes };
+  const ofNodes = Map.groupBy(owners, ([, [owner]]) => (owner.type === "node" ? owner.name : undefined));
+  const nodes = [...ofNodes].flatMap(([name, all]): readonly (readonly [string, readonly Address[]])[] => {
+    return name === undefined ? [] : [[name, all.map(([address]) => address)]];
+  });
+  return { pods: new Map(workloads), nodes: new Map(nodes) };
 }
 
 function isUnknown({ pods, nodes }: Ends, end: RowEnd): end is RowEnd & { readonly type: "workload" | "node" } {

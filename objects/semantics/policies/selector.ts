@@ -6,14 +6,19 @@ export function selects({ matchLabels, matchExpressions }: LabelSelector, labels
   return matchExpressions.every((requirement) => isMet(requirement, labels));
 }
 
-/** Returns the requirements of a selector that labels do not meet; a pair of matchLabels reads as In with one value. */
-export function unmet({ matchLabels, matchExpressions }: LabelSelector, labels: Labels): readonly LabelRequirement[] {
+/** Returns all requirements of a selector; a pair of matchLabels becomes In with one value. */
+export function requirementsOf({ matchLabels, matchExpressions }: LabelSelector): readonly LabelRequirement[] {
   const pairs = Object.entries(matchLabels).map(([key, value]): LabelRequirement => ({
     key,
     operator: "In",
     values: [value],
   }));
-  return [...pairs, ...matchExpressions].filter((requirement) => !isMet(requirement, labels));
+  return [...pairs, ...matchExpressions];
+}
+
+/** Returns the requirements of a selector that labels do not meet. */
+export function unmet(selector: LabelSelector, labels: Labels): readonly LabelRequirement[] {
+  return requirementsOf(selector).filter((requirement) => !isMet(requirement, labels));
 }
 
 /** Returns the keys of labels that a selector depends on. */

@@ -5,7 +5,8 @@ import type { ManifestProblem } from "../../../input/manifests.ts";
 import { type UnknownField, unknownFields } from "../../../input/objects/unknown_fields.ts";
 import { isolates, type LintContext, type LintedPolicy, type NetworkSite, peerPath, remark } from "../context.ts";
 import { allowsAll as allowsEverything } from "./redundant.ts";
-import { cidrCovers, portsCover, requirementsOf, selectorCovers } from "../coverage.ts";
+import { cidrCovers, portsCover, selectorCovers } from "../coverage.ts";
+import { requirementsOf } from "../../../../objects/semantics/policies/selector.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { textAt } from "../../../input/raw.ts";
 

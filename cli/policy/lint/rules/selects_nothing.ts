@@ -3,7 +3,7 @@ import { isEmptySelector } from "../../../../policyd/policies/compile/selector.t
 import { NAMESPACE_NAME } from "../../../../objects/name.ts";
 import { isForClusterDns } from "../../cluster_dns.ts";
 import { type LintContext, type LintedPolicy, peerPath, remark, type RuleSite } from "../context.ts";
-import { requirementsOf } from "../coverage.ts";
+import { requirementsOf } from "../../../../objects/semantics/policies/selector.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import { isOpenEnded, namespaceByName, namespacesWithoutObject } from "../namespace_name.ts";
 import { isOfOperator } from "../operator_selectors.ts";
