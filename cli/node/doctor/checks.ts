@@ -1,10 +1,9 @@
 import { addresses, attachments, daemon, networkConfiguration, plugins } from "./checks/files.ts";
 import { formerPlugin } from "./checks/former_plugin.ts";
 import { directRoutes, mtu, nodeState } from "./checks/network.ts";
-import { foreignDrops } from "./checks/firewall.ts";
+import { foreignDrops, marks, priorities, tables } from "./checks/rules.ts";
 import { probe } from "./checks/probe.ts";
 import { podNetworks } from "./checks/pod_networks.ts";
-import { marks, priorities, tables } from "./checks/rules.ts";
 import { EXAMINED_CHECKS } from "../../../policyd/checks/examination.ts";
 import * as settings from "./checks/settings.ts";
 import type { Check } from "./facts.ts";

@@ -20,7 +20,6 @@ import type { NetworkFile, PluginFile } from "../doctor/facts.ts";
 import { configurationPath } from "../own_lists.ts";
 import type { NodePlace } from "../place.ts";
 import { askVersion } from "./plugin_version.ts";
-import { isSameContent } from "./program_words.ts";
 
 const LARGEST_CONFIGURATION = 1024 * 1024;
 const LARGEST_RESERVATION = 1024;
@@ -194,4 +193,19 @@ function canExecute(path: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** A text in the plugin (cni/main.ts) by which it is recognized. */
+const PLUGIN_WORDS = "Drawbridge CNI plugin";
+
+/** Returns whether a file is Drawbridge's plugin. @throws Error of node:fs */
+export function isOurExecutable(file: string): boolean {
+  return readFileSync(file).includes(PLUGIN_WORDS);
+}
+
+/** Returns whether two files have the same content; undefined if the second is missing. @throws Error of node:fs */
+export function isSameContent(file: string, other: string): boolean | undefined {
+  const second = statSync(other, { throwIfNoEntry: false });
+  if (second?.isFile() !== true) return undefined;
+  return statSync(file).size === second.size && readFileSync(file).equals(readFileSync(other));
 }

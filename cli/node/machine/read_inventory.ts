@@ -20,8 +20,7 @@ import { DETACH_FILE, isDetachConfiguration } from "../../../policyd/installatio
 import type { FileEntry, Inventory, PodsThere } from "../cleanup/inventory.ts";
 import { configurationPath, detachPath } from "../own_lists.ts";
 import type { NodePlace } from "../place.ts";
-import { isOurExecutable } from "./program_words.ts";
-import { isStrange, readConfigurationNames, readNetwork, readRecords } from "./read_files.ts";
+import { isOurExecutable, isStrange, readConfigurationNames, readNetwork, readRecords } from "./read_files.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readAddresses, readRoutes, readRuleset } from "./read_network.ts";
 import { readLinks } from "../../../policyd/checks/read_machine.ts";

@@ -16,9 +16,7 @@ import { controllerEntries } from "../../ways_in/controller_option.ts";
 import { tellOversizes } from "../size.ts";
 import { DIFF_FORMATS } from "./command.ts";
 import { compareSides, diffReport, exitCodeOf, shownPart } from "./compared.ts";
-import { changeMarkdown } from "./markdown.ts";
-import { changePage } from "./page.ts";
-import { diffObject, diffText, type DiffReport } from "./print.ts";
+import { changeMarkdown, changePage, diffObject, diffText, type DiffReport } from "./print.ts";
 import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 /** The schema of the options of a command that compares two sides. */

@@ -19,9 +19,7 @@ import { writeAll } from "../../output/write_all.ts";
 import { readTables, type TablePlaces } from "../live/read_tables.ts";
 import { type LiveReport, liveReport } from "../live/report.ts";
 import { compareSides, diffReport, exitCodeOf, shownPart } from "../diff/compared.ts";
-import { changeMarkdown } from "../diff/markdown.ts";
-import { changePage } from "../diff/page.ts";
-import type { DiffReport } from "../diff/print.ts";
+import { changeMarkdown, changePage, type DiffReport } from "../diff/print.ts";
 import { comparisonEntries, type DiffPrinters } from "../diff/run.ts";
 import type { Locations } from "../diff/witness.ts";
 import {

@@ -10,7 +10,7 @@ import { dnsOf, isCutOff } from "../cluster_dns.ts";
 import { oversizes, oversizeText } from "../size.ts";
 import { type ExplainContext, MOST_HOSTS } from "./context.ts";
 import { policyReport } from "./end_report.ts";
-import type { Outcome } from "./merge.ts";
+import type { Outcome } from "./evaluate_way.ts";
 import { type UnknownAddress, unknownAddresses } from "./unknown_address.ts";
 
 const MOST_NAMED = 5;

@@ -1,6 +1,6 @@
 import { type Family, familyOf } from "../../../kernel/ip/address.ts";
-import type { Service } from "../../../objects/model.ts";
-import type { Traffic } from "../../../objects/semantics/policies/flow.ts";
+import type { Service, Protocol } from "../../../objects/model.ts";
+import type { Traffic, Direction, FlowEnd, FlowEnds } from "../../../objects/semantics/policies/flow.ts";
 import {
   type End,
   flowEndOf,
@@ -13,13 +13,11 @@ import {
   type ServiceEnd,
 } from "../../cluster/find_end.ts";
 import { type ServiceReport, serviceReport } from "./service_report.ts";
-import { connectionText } from "../connections/connection_set.ts";
+import { connectionText, type ConnectionSet, dividedAt, merged, ofPorts } from "../connections/connection_set.ts";
 import type { ExplainContext, NodesThatMatter } from "./context.ts";
 import type { Case, EndpointReport, ExplainQuestion, Explanation } from "./explanation.ts";
-import { evaluateWay, withoutNearest } from "./evaluate_way.ts";
-import { mergeOutcomes, type Outcome } from "./merge.ts";
+import { evaluateWay, withoutNearest, mergeOutcomes, type Outcome } from "./evaluate_way.ts";
 import { assumptionsOf, unknownDenials } from "./assumptions.ts";
-import { changingPorts, connectionsOf, trafficParts } from "./traffic_part.ts";
 import { familiesBetween, headlessHosts, waysToHost, waysToService } from "./paths/targets.ts";
 import {
   type ConnectionPath,
@@ -29,6 +27,11 @@ import {
   stoppedWay,
   unknownEndpoints,
 } from "./paths/connection_path.ts";
+import type { PortRange } from "../../../kernel/ip/port_range.ts";
+import { PROTOCOLS } from "../../../objects/protocol.ts";
+import { DNS_PORT } from "../../../objects/domain_name.ts";
+import type { PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
+import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 
 /**
  * Explains why a connection is allowed or denied, without ways in: every way it may take, for each pod of a workload,
@@ -235,4 +238,68 @@ function ofService({ cluster, worlds }: ExplainContext, service: Service): Nodes
 function nodesOf(hosts: readonly Host[]): ReadonlySet<string> {
   const isNode = (host: Host): boolean => host.type === "node" || (host.type === "pod" && host.pod.hostNetwork);
   return new Set(hosts.filter(isNode).flatMap((host) => nodeOf(host) ?? []));
+}
+
+/** Traffic for which policies give one answer, with an example of it. */
+interface TrafficPart {
+  readonly traffic: Traffic;
+  /** Undefined for ICMP. */
+  readonly ports: PortRange | undefined;
+}
+
+/**
+ * Yields all traffic, in parts.
+ *
+ * @param changesOf the ports of a protocol at which an answer may change
+ */
+function* trafficParts(changesOf: (protocol: Protocol) => readonly number[]): Generator<TrafficPart> {
+  for (const protocol of PROTOCOLS) {
+    for (const ports of dividedAt(changesOf(protocol))) yield { traffic: { protocol, port: ports.first }, ports };
+  }
+  yield { traffic: { protocol: "ICMP" }, ports: undefined };
+}
+
+/** Returns the connections in some parts. */
+function connectionsOf(parts: readonly TrafficPart[]): ConnectionSet {
+  const rangesOf = (protocol: Protocol): readonly PortRange[] =>
+    merged(
+      parts.flatMap(({ traffic, ports }) => (traffic.protocol === protocol && ports !== undefined ? [ports] : [])),
+    );
+  return ofPorts(
+    rangesOf,
+    parts.some(({ ports }) => ports === undefined),
+  );
+}
+
+/**
+ * Returns the ports at which the verdict about two ends, or its reason, may change. Between two of them nothing
+ * changes, since no relevant rule names a port there.
+ */
+function changingPorts(index: PolicyIndex, { source, destination }: FlowEnds, protocol: Protocol): readonly number[] {
+  const receiver = entryOf(index, destination);
+  // No NetworkPolicy decides about the port of the node's own DNS server (POL-72).
+  const hasDns = index.options.nodeLocalDNS.length > 0;
+  const patterns = [...patternsOf(entryOf(index, source), "egress"), ...patternsOf(receiver, "ingress")];
+  return [...(hasDns ? [DNS_PORT, DNS_PORT + 1] : []), ...patterns.flatMap((one) => pointsOf(one, protocol, receiver))];
+}
+
+function patternsOf(entry: PodEntry | undefined, direction: Direction): readonly PortPattern[] {
+  const profile = entry?.subject?.profile[direction];
+  if (profile === undefined) return [];
+  const policies = [...profile.admin, ...profile.isolating, ...profile.shadow, ...profile.baseline];
+  return policies.flatMap(({ rules }) => rules[direction].flatMap(({ ports }) => ports ?? []));
+}
+
+function entryOf(index: PolicyIndex, end: FlowEnd): PodEntry | undefined {
+  const owner = end.type === "address" ? index.owners.get(end.address)?.[0] : end;
+  return owner?.type === "pod" ? index.pods.get(owner.key) : undefined;
+}
+
+/** Returns the first port that matches a pattern, and the first one after it that does not. */
+function pointsOf(pattern: PortPattern, protocol: Protocol, receiver: PodEntry | undefined): readonly number[] {
+  if (pattern.protocol !== undefined && pattern.protocol !== protocol) return [];
+  if (pattern.port === undefined) return [];
+  if (typeof pattern.port === "number") return [pattern.port, (pattern.endPort ?? pattern.port) + 1];
+  const named = (receiver?.pod.ports ?? []).filter(({ name }) => name === pattern.port);
+  return named.flatMap(({ port }) => [port, port + 1]);
 }

@@ -10,10 +10,10 @@ import type {
 } from "../../../objects/model.ts";
 import { fitsPeer } from "../../../objects/semantics/policies/match.ts";
 import type { ResolvedEnd } from "../../../objects/semantics/policies/party.ts";
-import { selects } from "../../../objects/semantics/policies/selector.ts";
+import { selects, requirementsOf } from "../../../objects/semantics/policies/selector.ts";
 import type { LintContext, RuleSite } from "./context.ts";
-import { isOpenEnded, namespaceByName } from "./namespace_name.ts";
 import { nearestLabel, type Suggestion } from "./nearest_label.ts";
+import { NAMESPACE_NAME } from "../../../objects/name.ts";
 
 /** The state of a peer among the objects that were read. */
 export type PeerState =
@@ -133,4 +133,38 @@ export function namespacesOf(
 /** Returns the namespace of a policy, in which its selectors select by default; empty for cluster-wide policies. */
 export function ownNamespace(policy: object): string {
   return "namespace" in policy && typeof policy.namespace === "string" ? policy.namespace : "";
+}
+
+/** Keys by which people ask for a namespace's name; only {@link NAMESPACE_NAME} is set by Kubernetes. */
+const NAME_KEYS: ReadonlySet<string> = new Set(["name", "namespace", "ns", "kubernetes.io/name"]);
+
+/** A namespace that a selector asks for by its name under a key of its own, such as `name`. */
+interface NamespaceByName {
+  readonly name: string;
+  readonly suggestion: Suggestion;
+}
+
+/** Returns the namespace whose name a selector that selects no namespace asks for; undefined where there is none. */
+export function namespaceByName({ namespaces }: LintContext, selector: LabelSelector): NamespaceByName | undefined {
+  for (const { key, operator, values } of requirementsOf(selector)) {
+    if (operator !== "In" || !NAME_KEYS.has(key)) continue;
+    const name = values.find((value) => namespaces.has(value));
+    if (name === undefined) continue;
+    return { name, suggestion: { asked: `${key}=${name}`, nearest: `${NAMESPACE_NAME}=${name}` } };
+  }
+  return undefined;
+}
+
+/** Returns whether a selector may select namespaces that were not read, whatever their labels are. */
+export function isOpenEnded({ isWhole }: LintContext, selector: LabelSelector | undefined): boolean {
+  if (isWhole || selector === undefined) return false;
+  return requirementsOf(selector).every(
+    ({ key, operator }) =>
+      operator === "NotIn" || operator === "DoesNotExist" || (key === NAMESPACE_NAME && operator === "Exists"),
+  );
+}
+
+/** Returns the namespaces whose labels are unknown, since they have objects but no Namespace object. */
+export function namespacesWithoutObject({ namespaces, store }: LintContext): readonly string[] {
+  return [...namespaces.keys()].filter((name) => !store.namespaces.has(name)).sort();
 }

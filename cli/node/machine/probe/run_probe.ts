@@ -2,7 +2,12 @@ import { randomInt } from "node:crypto";
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import { closeNamespace, currentNamespace, type NetworkNamespace } from "../../../../kernel/network_namespace.ts";
+import {
+  closeNamespace,
+  currentNamespace,
+  type NetworkNamespace,
+  insideNamespace,
+} from "../../../../kernel/network_namespace.ts";
 import type { NodeFacts } from "../../doctor/facts.ts";
 import { STOPPING } from "../../../input/programs/programs.ts";
 import { isTooBig, readCounters, risen } from "../../doctor/probe/counters.ts";
@@ -11,9 +16,12 @@ import { type Attempt, type Loss, lossOf, type Probed } from "../../doctor/probe
 import { NET, readOptional, unseenFor } from "../../../../policyd/checks/read_machine.ts";
 import type { Seen } from "../../../../policyd/problems/check.ts";
 import { processesByContainer } from "../read_audit.ts";
-import { send } from "./packets.ts";
 import { type ProbePod, ProbePods } from "./probe_pods.ts";
 import { type ProbeCalls, Tracer } from "./tracer.ts";
+import { isReached, openProbeSocket, socketAddressOf } from "../../../../kernel/closed_port_probe.ts";
+import { type Address, familyOf } from "../../../../kernel/ip/address.ts";
+import { Errno } from "../../../../kernel/syscall/errno.ts";
+import type { Syscalls } from "../../../../kernel/syscall/syscalls.ts";
 
 /** The source ports of a probe: below those that the kernel gives out, and more than there are tries. */
 const PORTS = 128;
@@ -135,4 +143,53 @@ class Probe {
 /** A kernel without IPv6 has no snmp6. */
 function counters(): ReadonlyMap<string, number> {
   return readCounters(["snmp", "netstat", "snmp6"].map((file) => readOptional(`${NET}/${file}`)));
+}
+
+/** The headers before UDP's payload: IP and 8 bytes. */
+const HEADERS = { 4: 28, 6: 48 } as const;
+
+/** The namespaces of a probe. */
+interface ProbePlaces {
+  readonly home: NetworkNamespace;
+  readonly source: NetworkNamespace;
+  /** That of the second pod. */
+  readonly receiver: NetworkNamespace;
+}
+
+/**
+ * Sends the first packet of a flow, and waits for it or for its answer.
+ *
+ * @returns whether an answer came or our own socket has received it; false where the kernel refuses to send it, too
+ * @throws SyscallError where a socket or its port is refused
+ */
+function send(
+  calls: Syscalls,
+  { home, source: from, receiver: to }: ProbePlaces,
+  flow: ProbeFlow,
+  sourcePort: number,
+  milliseconds: number,
+): boolean {
+  const { protocol, source, destination, port } = flow;
+  if (protocol === "tcp") {
+    const ports = { source: sourcePort, destination: port };
+    return insideNamespace(calls, home, from, () => isReached(calls, source, destination, milliseconds, ports));
+  }
+  const fds: number[] = [];
+  const open = (namespace: NetworkNamespace, address: Address, number: number): number =>
+    insideNamespace(calls, home, namespace, () => {
+      const fd = openProbeSocket(calls, "udp", { address, port: number }, milliseconds);
+      fds.push(fd);
+      return fd;
+    });
+  try {
+    const receiver = flow.arrives === "received" ? open(to, destination, port) : undefined;
+    const sender = open(from, source, sourcePort);
+    const payload = new Uint8Array(flow.length - HEADERS[familyOf(source)]);
+    if (calls.connect(sender, socketAddressOf(destination, port)) < 0) return false;
+    if (calls.send(sender, payload, 0) < 0) return false;
+    const result = calls.receiveFrom(receiver ?? sender, new Uint8Array(1), 0, new Uint8Array(28));
+    return result >= 0 || (receiver === undefined && result === -Errno.ECONNREFUSED);
+  } finally {
+    for (const fd of fds) calls.close(fd);
+  }
 }

@@ -1,13 +1,13 @@
 import { type Address, type Family, familyOf } from "../../../../kernel/ip/address.ts";
-import type { Protocol } from "../../../../objects/model.ts";
+import type { Protocol, Endpoint, Service } from "../../../../objects/model.ts";
 import type { Flow, Traffic } from "../../../../objects/semantics/policies/flow.ts";
 import { evaluate } from "../../../../objects/semantics/services/evaluate.ts";
 import type { Packet } from "../../../../objects/semantics/services/packet.ts";
 import type { Candidate, Masquerade, Translate, Verdict } from "../../../../objects/semantics/services/verdict.ts";
 import { ownerOf, UNKNOWN_NODE } from "../../../cluster/cluster.ts";
 import { flowEndOf, hasAddress, type Host, hostAt, hostName, nodeOf } from "../../../cluster/find_end.ts";
-import { entryNodes } from "./entry_nodes.ts";
-import type { ExplainContext } from "../context.ts";
+import { type ExplainContext, MOST_HOSTS } from "../context.ts";
+import { serviceKeyOf } from "../../../../objects/service_key.ts";
 
 /** The verdict of a node's Services on a packet. */
 export interface ServiceStep {
@@ -186,4 +186,49 @@ function candidatesOf(
 function maskedSource(source: Host, destination: Host, node: string): Host {
   if (node === UNKNOWN_NODE || nodeOf(destination) === node) return source;
   return { type: "node", name: node };
+}
+
+/**
+ * Returns the nodes on which a packet may first meet the Services' rules: the source's own; that of the destination
+ * address; or else those that may treat the packet differently.
+ */
+function entryNodes(context: ExplainContext, source: Host, destination: Address): readonly string[] {
+  const own = nodeOf(source);
+  if (own !== undefined) return [own];
+  const owner = ownerOf(context.cluster, destination);
+  if (owner?.type === "node") return [owner.key];
+  const services = [...context.worlds.objects.services.values()].filter((service) => hasAddress(service, destination));
+  return nodesThatMatter(context, services);
+}
+
+/**
+ * Returns the nodes with endpoints of some Services or, of many, one of each kind by its endpoints; and one node without
+ * any of each kind.
+ */
+export function nodesThatMatter(context: ExplainContext, services: readonly Service[]): readonly string[] {
+  const { cluster, worlds } = context;
+  const keys = new Set(services.map(({ key }) => key));
+  const slices = worlds.objects.endpointSlices.filter((slice) => keys.has(serviceKeyOf(slice) ?? ""));
+  const endpoints = slices.flatMap((slice) => slice.endpoints.map((one) => ({ ...one, ports: slice.ports })));
+  const hosting = Map.groupBy(endpoints, ({ nodeName }) => nodeName);
+  hosting.delete(undefined);
+  // Pods without a node yet count as on the node of a sender without one.
+  if (hosting.has(UNKNOWN_NODE)) return [UNKNOWN_NODE];
+  const isMany = hosting.size > MOST_HOSTS;
+  const kindOfEndpoint = ({ address, ...state }: Endpoint): string =>
+    `${familyOf(address)} ${context.kindOf(hostAt(cluster, address))} ${JSON.stringify({ ...state, nodeName: "", podKey: "" })}`;
+  const chosen = new Map<string, string>();
+  for (const node of [...cluster.store.nodes.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+    const here = hosting.get(node.name);
+    const kind = here === undefined || isMany ? context.nodeKindOf(node) : node.name;
+    const key = JSON.stringify([
+      kind,
+      here && isMany ? [...new Set(here.map(kindOfEndpoint))].sort() : here !== undefined,
+    ]);
+    if (!chosen.has(key)) chosen.set(key, node.name);
+  }
+  const all = [...chosen.values()];
+  const isHosting = (name: string): boolean => hosting.has(name);
+  const ordered = [...all.filter(isHosting), ...all.filter((name) => !isHosting(name))];
+  return ordered.length === 0 ? [UNKNOWN_NODE] : ordered;
 }

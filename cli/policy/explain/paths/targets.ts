@@ -7,8 +7,7 @@ import { isFinished } from "../../../../objects/semantics/policies/address_owner
 import type { HostPort } from "../../../input/host_ports.ts";
 import { flowEndOf, type Host, hostAt, hostName, type HostsEnd, type ServiceEnd } from "../../../cluster/find_end.ts";
 import type { ExplainContext } from "../context.ts";
-import { nodesThatMatter } from "./entry_nodes.ts";
-import { directWay, stoppedWay, type ConnectionPath, waysToAddress } from "./connection_path.ts";
+import { nodesThatMatter, directWay, stoppedWay, type ConnectionPath, waysToAddress } from "./connection_path.ts";
 
 /** A port in a question. */
 export interface PortTraffic {

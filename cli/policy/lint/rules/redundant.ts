@@ -5,8 +5,7 @@ import { isEmptySelector } from "../../../../policyd/policies/compile/selector.t
 import { isolates, type LintContext, type LintedPolicy, remark } from "../context.ts";
 import { isAllowAll } from "../coverage.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
-import { isOpenEnded } from "../namespace_name.ts";
-import { evaluatedPeers } from "../peer_state.ts";
+import { isOpenEnded, evaluatedPeers } from "../peer_state.ts";
 import { Removal } from "../removal.ts";
 
 export const redundant: LintRule = {

@@ -5,10 +5,10 @@ import { isForClusterDns } from "../../cluster_dns.ts";
 import { type LintContext, type LintedPolicy, peerPath, remark, type RuleSite } from "../context.ts";
 import { requirementsOf } from "../../../../objects/semantics/policies/selector.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
-import { isOpenEnded, namespaceByName, namespacesWithoutObject } from "../namespace_name.ts";
-import { isOfOperator } from "../operator_selectors.ts";
-import { nearestLabel, suggestionText, unknownValue } from "../nearest_label.ts";
 import {
+  isOpenEnded,
+  namespaceByName,
+  namespacesWithoutObject,
   hostPodsOf,
   evaluatedPeers,
   namespacesOf,
@@ -17,6 +17,8 @@ import {
   subjectOf,
   UNLESS_TO_COME,
 } from "../peer_state.ts";
+import { isOfOperator } from "../operator_selectors.ts";
+import { nearestLabel, suggestionText, unknownValue } from "../nearest_label.ts";
 import { namesText, peerText, selectorText } from "../selector_text.ts";
 
 export const selectsNothing: LintRule = {

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { audit } from "../../../../cli/node/audit/audit.ts";
-import { lastingFacts } from "../../../../cli/node/audit/lasting.ts";
-import type { AuditedReservation, AuditFacts } from "../../../../cli/node/audit/facts.ts";
+import { lastingFacts, type AuditedReservation, type AuditFacts } from "../../../../cli/node/audit/facts.ts";
 import { type Leak, type Repair, repairKey } from "../../../../cli/node/audit/leak.ts";
 import { auditNode } from "../../../../cli/node/audit/run.ts";
 import type { CheckedLink } from "../../../../policyd/problems/check.ts";

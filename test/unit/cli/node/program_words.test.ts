@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { symlinkSync, writeFileSync } from "node:fs";
-import { isOurExecutable, isSameContent } from "../../../../cli/node/machine/program_words.ts";
+import { isOurExecutable, isSameContent } from "../../../../cli/node/machine/read_files.ts";
 import { useTemporaryDirectory } from "../../../support/ipam/address_store.ts";
 
 const MEBIBYTE = 1024 * 1024;
