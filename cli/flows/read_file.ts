@@ -1,7 +1,7 @@
 import { attempt, DrawbridgeError } from "../../kernel/error.ts";
 import { LONGEST_LINE, parseRow } from "../../policyd/flows/journal.ts";
 import type { FlowRow } from "../../policyd/flows/row.ts";
-import { LineSplitter } from "../input/line_splitter.ts";
+import { linesOf } from "../input/line_splitter.ts";
 
 /** Enough for 20 nodes with ledgers of the largest size. */
 const MOST_ROWS = 1_000_000;
@@ -20,7 +20,7 @@ export function readFlowFile(chunks: Iterable<Uint8Array>, name: string, most: n
     throw new DrawbridgeError("ERR_INPUT", `${name}:${number}: ${reason}`);
   };
   let number = 0;
-  for (const line of linesOf(chunks)) {
+  for (const line of linesOf(chunks, LONGEST_LINE)) {
     number++;
     if (line === undefined)
       return refuse(`a line of more than ${LONGEST_LINE} characters; expected a flow on each line`);
@@ -32,14 +32,4 @@ export function readFlowFile(chunks: Iterable<Uint8Array>, name: string, most: n
     );
   }
   return rows;
-}
-
-/** Yields the lines, and undefined for a line that is too long. */
-function* linesOf(chunks: Iterable<Uint8Array>): Generator<string | undefined> {
-  const splitter = new LineSplitter();
-  for (const chunk of chunks) {
-    for (const line of splitter.push(chunk)) yield line.length > LONGEST_LINE ? undefined : line;
-    if (splitter.pending > LONGEST_LINE) yield undefined;
-  }
-  yield splitter.end();
 }

@@ -24,3 +24,13 @@ export class LineSplitter {
     return this.#begun + this.#decoder.decode();
   }
 }
+
+/** Yields the lines of a text in chunks, and undefined for a line of more characters than the longest. */
+export function* linesOf(chunks: Iterable<Uint8Array>, longest: number): Generator<string | undefined> {
+  const splitter = new LineSplitter();
+  for (const chunk of chunks) {
+    for (const line of splitter.push(chunk)) yield line.length > longest ? undefined : line;
+    if (splitter.pending > longest) yield undefined;
+  }
+  yield splitter.end();
+}

@@ -5,9 +5,9 @@ import { chosenPods } from "../../cluster/named_pods.ts";
 import { endNameOf } from "../../cluster/end_name.ts";
 import { groupName } from "../../cluster/group.ts";
 import { ExitCode, type Io } from "../../io.ts";
-import { locationText } from "../../input/place.ts";
 import { foldLine } from "../../output/fold.ts";
 import { policiesOf } from "../coverage/coverage.ts";
+import { locator, placeText } from "../diff/witness.ts";
 import { cellText } from "../matrix/cell.ts";
 import { formatList } from "../matrix/list.ts";
 import { matrixOf } from "../matrix/matrix.ts";
@@ -29,14 +29,12 @@ export async function runDescribe(io: Io, options: unknown): Promise<ExitCode> {
   const isChosen = chosenPods(read.running, name, { text, option: "policy describe" });
   const { index, young } = withNewPods(read);
   tellOmitted(young, io);
-  const places = new Map(
-    read.manifests.map(({ object, file, line }) => [`${object.kind} ${object.key}`, locationText(file, line)]),
-  );
+  const locate = locator(read.manifests);
   for (const [workload, pods] of Map.groupBy(read.running.filter(isChosen), (pod) => groupName(pod, "workload"))) {
     for (const direction of DIRECTIONS) {
       const policies = [...new Set(pods.flatMap((pod) => policiesOf(index, pod, direction)))];
       const some = pods.some((pod) => policiesOf(index, pod, direction).length === 0) ? "some pods of " : "";
-      const names = policies.map((one) => `${one} (${places.get(one) ?? ""})`).join(", ");
+      const names = policies.map((one) => placeText(locate(one))).join(", ");
       const what = direction === "ingress" ? "who reaches it" : "whom it reaches";
       const sentence =
         policies.length === 0

@@ -60,9 +60,13 @@ const KNOWN_PORTS = [443, 80, 53];
 
 /** Returns a function that locates objects by their kind and key. */
 export function locator(manifests: readonly Manifest[]): Locate {
-  const known = new Map(manifests.map((manifest) => [nameOf(manifest.object), manifest]));
+  return locatorIn(new Map(manifests.map((manifest) => [nameOf(manifest.object), manifest])));
+}
+
+/** Returns the same for manifests by these names. */
+export function locatorIn(manifests: ReadonlyMap<string, Manifest>): Locate {
   return (name, direction, rule) => {
-    const manifest = known.get(name);
+    const manifest = manifests.get(name);
     if (direction === undefined || rule === undefined)
       return { name, file: manifest?.file, line: manifest?.lineOf([]) };
     const ofRule = `${name} ${ruleText(manifest?.object, direction, rule)}`;

@@ -5,11 +5,10 @@ import { isFinished } from "../../../objects/semantics/policies/address_owner.ts
 import type { EvaluatedFlow } from "../../../objects/semantics/policies/verdict.ts";
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
-import { locationText, ruleText } from "../../input/place.ts";
+import { locatorIn, placeText } from "../diff/witness.ts";
 import { dnsOf, isCutOff } from "../cluster_dns.ts";
 import { oversizes, oversizeText } from "../size.ts";
 import { type ExplainContext, MOST_HOSTS } from "./context.ts";
-import { policyReport } from "./end_report.ts";
 import type { Outcome } from "./evaluate_way.ts";
 import { type UnknownAddress, unknownAddresses } from "./unknown_address.ts";
 
@@ -271,9 +270,7 @@ function ruleWithPlace(
   { manifests }: ExplainContext["cluster"],
   { policy, direction, rule }: Omit<UnknownAddress, "host" | "isDenying">,
 ): string {
-  const { file, line } = policyReport(manifests, policy, ["spec", direction, rule]);
-  const place = file === undefined ? "" : ` (${locationText(file, line)})`;
-  return `${policy} ${ruleText(manifests.get(policy)?.object, direction, rule)}${place}`;
+  return placeText(locatorIn(manifests)(policy, direction, rule));
 }
 
 /** Returns remarks on rules with the Service's port, where policies see the pod's (POL-34). */

@@ -58,7 +58,7 @@ function shadowReport(
 }
 
 /** Returns a policy with its file and line. */
-export function policyReport(manifests: Manifests, policy: string, path: FieldPath = []): PolicyReport {
+function policyReport(manifests: Manifests, policy: string, path: FieldPath = []): PolicyReport {
   return { policy, ...placeOf(manifests, policy, path) };
 }
 

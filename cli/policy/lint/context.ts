@@ -74,10 +74,14 @@ export interface LintContext {
   readonly index: PolicyIndex;
   readonly networkPolicies: readonly LintedPolicy<NetworkPolicy>[];
   readonly clusterPolicies: readonly LintedPolicy<ClusterNetworkPolicy>[];
+  /** Those of both kinds. */
+  readonly policies: readonly LintedPolicy[];
   /** The rules of NetworkPolicies in the directions they isolate, policy by policy. */
   readonly networkSites: readonly NetworkSite[];
   /** In the order of evaluation. */
   readonly clusterSites: readonly ClusterSite[];
+  /** Those of both kinds. */
+  readonly sites: readonly RuleSite[];
   readonly services: readonly LintedService[];
   readonly waysIn: WaysIn;
   /** Pods that have not finished, without those of the host's network. */
@@ -140,6 +144,14 @@ export function lintContext(
     });
   const networkPolicies = policiesOf(index.networkPolicies);
   const clusterPolicies = policiesOf(index.clusterPolicies);
+  const networkSites = networkPolicies.flatMap((linted) =>
+    DIRECTIONS.filter((direction) => isolates(linted.policy, direction)).flatMap((direction) =>
+      sitesOf(linted, direction, linted.policy[direction]),
+    ),
+  );
+  const clusterSites = clusterPolicies.flatMap((linted) =>
+    DIRECTIONS.flatMap((direction) => sitesOf(linted, direction, linted.policy[direction])),
+  );
   return {
     manifests,
     settings,
@@ -147,14 +159,10 @@ export function lintContext(
     index,
     networkPolicies,
     clusterPolicies,
-    networkSites: networkPolicies.flatMap((linted) =>
-      DIRECTIONS.filter((direction) => isolates(linted.policy, direction)).flatMap((direction) =>
-        sitesOf(linted, direction, linted.policy[direction]),
-      ),
-    ),
-    clusterSites: clusterPolicies.flatMap((linted) =>
-      DIRECTIONS.flatMap((direction) => sitesOf(linted, direction, linted.policy[direction])),
-    ),
+    policies: [...networkPolicies, ...clusterPolicies],
+    networkSites,
+    clusterSites,
+    sites: [...networkSites, ...clusterSites],
     services: manifests.manifests.flatMap((manifest): readonly LintedService[] => {
       const { object: service } = manifest;
       return service.kind === "Service" ? [{ manifest, service, pods: servicePods(manifest, service, pods) }] : [];

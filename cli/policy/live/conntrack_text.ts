@@ -1,6 +1,6 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import { familyOf, tryParseAddress } from "../../../kernel/ip/address.ts";
-import { LineSplitter } from "../../input/line_splitter.ts";
+import { linesOf } from "../../input/line_splitter.ts";
 import { type Connection, connectionKey } from "./connection.ts";
 
 /** The connections of some tables, each once, and the number of entries that policies do not apply to. */
@@ -41,8 +41,9 @@ export function readConntrack(
   const found = new Map<string, Connection>();
   let others = 0;
   let number = 0;
-  for (const line of linesOf(chunks, name)) {
+  for (const line of linesOf(chunks, LONGEST_LINE)) {
     number++;
+    if (line === undefined) throw refusal(name, number, `a line of more than ${LONGEST_LINE} characters`);
     if (line.trim() === "" || line.startsWith("conntrack v")) continue;
     const read = readEntry(line);
     if (read === undefined) throw refusal(name, number, "expected an entry as conntrack -L prints it");
@@ -51,19 +52,6 @@ export function readConntrack(
     if (found.size > most) throw refusal(name, number, `expected at most ${most} connections`);
   }
   return { connections: [...found.values()], others };
-}
-
-function* linesOf(chunks: Iterable<Uint8Array>, name: string): Generator<string> {
-  const splitter = new LineSplitter();
-  let number = 1;
-  for (const chunk of chunks) {
-    for (const line of splitter.push(chunk)) {
-      yield line;
-      number++;
-    }
-    if (splitter.pending > LONGEST_LINE) throw refusal(name, number, `a line of more than ${LONGEST_LINE} characters`);
-  }
-  yield splitter.end();
 }
 
 /** `ipv4 2 tcp 6 431999 ESTABLISHED src=… dst=… sport=… dport=… src=… [ASSURED] …`; the first two may be missing. */

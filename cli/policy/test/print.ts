@@ -63,15 +63,7 @@ export function testJson(results: readonly TestResult[]): string {
     const { name, from, to, expect, reason, file, line } = expectation;
     return { name, from, to, expect, actual, outcome, reason, file, line, explanation: details, waysIn };
   });
-  return `${JSON.stringify({ tests }, null, 2).replaceAll(/[\p{Cf}\p{Zl}\p{Zp}]/gu, escaped)}\n`;
-}
-
-/** Escapes a character as in JSON, so that no mark in the text changes its direction for a reader. */
-function escaped(character: string): string {
-  return character
-    .split("")
-    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
-    .join("");
+  return `${JSON.stringify({ tests }, null, 2)}\n`;
 }
 
 function verdictText({ expectation, outcome, actual }: TestResult): string {

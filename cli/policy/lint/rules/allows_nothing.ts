@@ -18,7 +18,7 @@ export const allowsNothing: LintRule = {
     "A rule for nobody is a mistake in its selectors. It is info where an operator creates the pods, and where a type in policyTypes has no rules.",
   judgesBy: ["pods", "namespaces"],
   check: (context) => [
-    ...[...context.networkSites, ...context.clusterSites].flatMap((site) => emptyRule(context, site)),
+    ...context.sites.flatMap((site) => emptyRule(context, site)),
     ...context.networkPolicies.flatMap((linted) =>
       DIRECTIONS.flatMap((direction) => closedDirection(context, linted, direction)),
     ),

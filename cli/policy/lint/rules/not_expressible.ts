@@ -39,7 +39,7 @@ export const notExpressible: LintRule = {
   reason: "Nothing enforces the intention. It is info where an exception has a node's address among others.",
   check: (context) => [
     ...context.manifests.problems.flatMap(refusedFields),
-    ...[...context.networkPolicies, ...context.clusterPolicies].flatMap(droppedFields),
+    ...context.policies.flatMap(droppedFields),
     ...context.networkPolicies.flatMap(openDeny),
     ...context.networkSites.flatMap((site) => [
       ...nodeLabels(site),

@@ -86,8 +86,8 @@ export const hostNetwork: LintRule = {
   summary: "A selector is for pods of the host's network, on which it has no effect (POL-54).",
   reason: "To policies such a pod is its node, whatever its labels are.",
   check: (context) => [
-    ...[...context.networkPolicies, ...context.clusterPolicies].flatMap((linted) => subjectRemarks(context, linted)),
-    ...[...context.networkSites, ...context.clusterSites].flatMap((site) => hostPeerRemarks(context, site)),
+    ...context.policies.flatMap((linted) => subjectRemarks(context, linted)),
+    ...context.sites.flatMap((site) => hostPeerRemarks(context, site)),
   ],
 };
 

@@ -31,7 +31,7 @@ interface PortSite extends RuleSite {
 }
 
 function portSites(context: LintContext): readonly PortSite[] {
-  return [...context.networkSites, ...context.clusterSites].flatMap((site) => {
+  return context.sites.flatMap((site) => {
     const { ports } = site.indexed;
     return ports === undefined ? [] : [{ ...site, ports, destinations: destinationsOf(context, site) }];
   });

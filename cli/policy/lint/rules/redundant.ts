@@ -34,9 +34,8 @@ export function unneededPolicies(context: LintContext): readonly LintedPolicy[] 
   const known = KNOWN.get(context);
   if (known !== undefined) return known;
   const removal = new Removal(context.index);
-  const all: readonly LintedPolicy[] = [...context.networkPolicies, ...context.clusterPolicies];
   // The last one is tried first, so that of two equal policies the second is reported.
-  const gone = all.toReversed().filter(({ policy, pods }) => {
+  const gone = context.policies.toReversed().filter(({ policy, pods }) => {
     return pods.length > 0 && isInForce(policy) && !isDefaultDeny(policy) && removal.removeIfUnneeded(policy);
   });
   KNOWN.set(context, gone.toReversed());

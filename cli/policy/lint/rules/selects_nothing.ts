@@ -2,7 +2,7 @@ import type { LabelSelector } from "../../../../objects/model.ts";
 import { isEmptySelector } from "../../../../policyd/policies/compile/selector.ts";
 import { NAMESPACE_NAME } from "../../../../objects/name.ts";
 import { isForClusterDns } from "../../cluster_dns.ts";
-import { type LintContext, type LintedPolicy, peerPath, remark, type RuleSite } from "../context.ts";
+import { type LintContext, type LintedPolicy, peerPath, remark } from "../context.ts";
 import { requirementsOf } from "../../../../objects/semantics/policies/selector.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import {
@@ -28,10 +28,7 @@ export const selectsNothing: LintRule = {
   reason:
     "Most often a label is misspelt, and the pods that it was written for are open. It is info where an operator creates such pods.",
   judgesBy: ["pods", "namespaces"],
-  check: (context) =>
-    context.hasPods
-      ? [...context.networkPolicies, ...context.clusterPolicies].flatMap((linted) => subjectRemark(context, linted))
-      : [],
+  check: (context) => (context.hasPods ? context.policies.flatMap((linted) => subjectRemark(context, linted)) : []),
 };
 
 function subjectRemark(context: LintContext, { manifest, policy, pods }: LintedPolicy): readonly Remark[] {
@@ -67,7 +64,7 @@ export const peerSelectsNothing: LintRule = {
   judgesBy: ["pods", "namespaces"],
   check: (context) =>
     context.hasPods
-      ? sitesOf(context).flatMap((site) => {
+      ? context.sites.flatMap((site) => {
           const evaluated = evaluatedPeers(context, site);
           if (evaluated.every(({ state }) => state.type === "nothing")) return [];
           return evaluated.flatMap(({ peer, state }) => {
@@ -89,7 +86,7 @@ export const namespaceTypo: LintRule = {
   reason: "The rule is for nobody. Kubernetes labels a namespace with its name only as kubernetes.io/metadata.name.",
   judgesBy: ["namespaces"],
   check: (context) =>
-    sitesOf(context).flatMap((site) =>
+    context.sites.flatMap((site) =>
       evaluatedPeers(context, site).flatMap(({ peer, state }) => {
         const selector = peer.type === "pods" ? peer.namespaceSelector : undefined;
         const all = context.namespaces.values();
@@ -110,7 +107,7 @@ export const unknownNamespace: LintRule = {
   judgesBy: ["pods", "namespaces"],
   check: (context) =>
     context.hasPods
-      ? sitesOf(context).flatMap((site) =>
+      ? context.sites.flatMap((site) =>
           evaluatedPeers(context, site).flatMap(({ peer, state }) => {
             // Every cluster has these pods, and files of policies do not.
             if (peer.type !== "pods" || (!context.isWhole && isForClusterDns(peer))) return [];
@@ -145,8 +142,4 @@ function unknownNamespaceFix(context: LintContext, selector: LabelSelector | und
   const isByOtherLabels = requirementsOf(selector).some(({ key }) => key !== NAMESPACE_NAME);
   const names = isByOtherLabels ? namespacesWithoutObject(context) : [];
   return names.length === 0 ? fix : `${fix}, or the Namespace object of ${namesText(names)}`;
-}
-
-function sitesOf({ networkSites, clusterSites }: LintContext): readonly RuleSite[] {
-  return [...networkSites, ...clusterSites];
 }
