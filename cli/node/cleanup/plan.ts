@@ -188,11 +188,11 @@ const FOR_PODS = "without it the pods that are there could not be deleted";
  */
 function files(inventory: Inventory, hasPods: boolean): Plan {
   const { files: entries, place } = inventory;
-  const ours = entries.filter(({ isOurs }) => isOurs);
+  const ours = entries.filter((one) => one.isOurs);
   const isConfiguration = ({ path }: FileEntry): boolean => path.startsWith(`${place.configurationDirectory}/`);
   const removals: Removal[] = configurationRemovals(inventory, ours.filter(isConfiguration), hasPods);
   const kept: Kept[] = entries
-    .filter(({ isOurs }) => !isOurs)
+    .filter((one) => !one.isOurs)
     .map(({ path }) => ({ what: path, why: "its content is not Drawbridge's" }));
   if (hasPods && inventory.lists.isDetachThere) kept.push({ what: detachPath(place), why: FOR_PODS });
   for (const entry of ours.filter((one) => !isConfiguration(one))) {
@@ -230,9 +230,9 @@ function flows({ flows: names, place }: Inventory): Plan {
 }
 
 /** Plans for a directory, which stays where it has other names than ours. */
-function directory(path: string, names: readonly string[] | undefined, isOurs: (name: string) => boolean): Plan {
+function directory(path: string, names: readonly string[] | undefined, isOwn: (name: string) => boolean): Plan {
   if (names === undefined) return { removals: [], kept: [] };
-  const others = names.filter((name) => !isOurs(name));
+  const others = names.filter((name) => !isOwn(name));
   if (others.length === 0) return { removals: [{ kind: "directory", path }], kept: [] };
   return { removals: [], kept: [{ what: path, why: `${others.join(", ")} in it is not Drawbridge's` }] };
 }

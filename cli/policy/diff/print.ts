@@ -253,8 +253,8 @@ function stateOf(types: readonly ChangeType[]): CellState {
   return others.length > 0 ? "both" : EFFECTS[first ?? "added"];
 }
 
-function namesOf(names: readonly string[]): readonly string[] {
-  return [...new Set(names)].sort();
+function namesOf(all: readonly string[]): readonly string[] {
+  return [...new Set(all)].sort();
 }
 
 /** GitHub limits comments to 65,536 characters; GitLab and others permit more. */
@@ -323,6 +323,6 @@ function reasonText({ word, head, lines }: InWords): Markdown {
   return inMarkdown`* ${markdownWords(word)} ${markdownCode(head)}\n${reasons}`;
 }
 
-function codes(names: readonly string[]): Markdown {
-  return markdownCodes(names, MOST_NAMES);
+function codes(all: readonly string[]): Markdown {
+  return markdownCodes(all, MOST_NAMES);
 }

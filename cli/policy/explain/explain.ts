@@ -48,9 +48,9 @@ export function explain(context: ExplainContext, question: ExplainQuestion): Exp
     target === "nobody"
       ? sources.map((source) => stoppedOutcome(context, source, noEndpoint(context, to), question))
       : sources.flatMap((source) => outcomesFor(context, source, target, question));
-  const merged = mergeOutcomes(outcomes);
+  const answers = mergeOutcomes(outcomes);
   // Without a port, people look for what is allowed.
-  const cases = traffic === undefined ? merged.toSorted((a, b) => Number(b.allowed) - Number(a.allowed)) : merged;
+  const cases = traffic === undefined ? answers.toSorted((a, b) => Number(b.allowed) - Number(a.allowed)) : answers;
   const allowed = cases.filter((one) => one.allowed).length;
   const denials = unknownDenials(context, question, outcomes);
   const isWhole = allowed === cases.length && denials.length === 0;
