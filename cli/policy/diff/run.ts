@@ -90,7 +90,7 @@ export async function runDiff(io: Io, options: unknown): Promise<ExitCode> {
   return exitCodeOf(comparison, io);
 }
 
-/** What prints a comparison in each format. */
+/** The printer of a comparison for each format. */
 export type DiffPrinters = Readonly<Record<(typeof DIFF_FORMATS)[number], () => Iterable<string>>>;
 
 /**
