@@ -1,5 +1,5 @@
 import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
-import { type Cidr, formatCidr, hostCidr, isSameCidr } from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, doOverlap, formatCidr, hostCidr, isSameCidr } from "../../kernel/ip/cidr.ts";
 import type { Node, ObjectChange, ServiceCidr } from "../model.ts";
 import { NodeClaimIndex } from "./overlap_index.ts";
 import { judgeNodes, usableRanges } from "./judged_nodes.ts";
@@ -124,6 +124,25 @@ export class NodeJudge {
   get ownCidrs(): readonly Cidr[] {
     const { nodeName, ownCidrs = [] } = this.#options;
     return this.judged.nodes.get(nodeName)?.podCidrs ?? ownCidrs;
+  }
+
+  /**
+   * Returns what speaks against giving addresses of a pod CIDR of this node to pods: it has the node's only address of
+   * the family, or another node may have pods there. Claims of lost Nodes and unfit ones do not count.
+   */
+  rivalOf(cidr: Cidr): string | undefined {
+    const { nodeName, clock } = this.#options;
+    const others = this.judged.nodes.get(nodeName)?.addresses ?? [];
+    const inside = usableOf(this.#objects.get(nodeName)).find((address) => cidrContains(cidr, address));
+    if (inside !== undefined && !others.some((address) => familyOf(address) === familyOf(inside))) {
+      return `${formatCidr(cidr)} contains ${formatAddress(inside)}, the only address of this Node in its family`;
+    }
+    for (const node of this.#objects.values()) {
+      if (node.name === nodeName || isLost(node, clock?.now())) continue;
+      const taken = node.podCidrs.find((other) => doOverlap(cidr, other) && unfitForPods(other) === undefined);
+      if (taken !== undefined) return `${formatCidr(cidr)} overlaps with ${formatCidr(taken)} of Node ${node.name}`;
+    }
+    return undefined;
   }
 
   /** Returns a reader of changes, for a part that keeps state derived from the verdict. */

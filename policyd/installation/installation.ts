@@ -4,7 +4,7 @@ import { SMALLEST_IPV6_MTU } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily } from "../../kernel/ip/cidr.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
 import { problemLine } from "../problems/problem.ts";
-import type { Node, ObjectChange } from "../../objects/model.ts";
+import type { ObjectChange } from "../../objects/model.ts";
 import type { Condition, ObjectConsumer } from "../component.ts";
 import { nodeNamed } from "../events/notice.ts";
 import { NodeProblems } from "../events/node_problems.ts";
@@ -24,7 +24,7 @@ const FIRST_RETRY = 1000;
 /** The bits of a file's mode by which somebody may execute it. */
 const EXECUTABLE = 0o111;
 
-export interface InstallationParts extends Pick<Machine, "clock" | "logger" | "events" | "nodeName"> {
+export interface InstallationParts extends Pick<Machine, "clock" | "logger" | "events" | "nodeName" | "judge"> {
   readonly files: HostFiles;
   readonly places: InstallationPlaces;
   /** Prefixes of this node's pods while its Node object has none. */
@@ -52,7 +52,6 @@ export class Installation implements ObjectConsumer {
   readonly #installer: Installer;
   readonly #list: ListFile;
   readonly #primary: Primary;
-  readonly #nodes = new Map<string, Node>();
   readonly #watches = new Map<string, { readonly identity: string; close(): void }>();
   readonly #loop: ControlLoop;
   /** Whether what killed daemons have left is removed. */
@@ -95,11 +94,6 @@ export class Installation implements ObjectConsumer {
   }
 
   apply(changes: readonly ObjectChange[]): void {
-    for (const change of changes) {
-      if (change.kind !== "Node") continue;
-      if (change.type === "set" && change.object.kind === "Node") this.#nodes.set(change.key, change.object);
-      else this.#nodes.delete(change.key);
-    }
     if (this.#isSynced && changes.some(({ kind }) => kind === "Node")) this.#loop.run();
   }
 
@@ -226,8 +220,8 @@ export class Installation implements ObjectConsumer {
   /** Returns our part of the network's configuration; undefined while it should not exist. */
   #configuration(problems: string[]): OwnPart | undefined {
     if (!this.#isSynced || !this.#areRulesInForce) return undefined;
-    const { nodeName, podCidrs, network, mtu } = this.#parts;
-    const found = podRanges(nodeName, this.#nodes, podCidrs);
+    const { nodeName, judge, podCidrs, network, mtu } = this.#parts;
+    const found = podRanges(nodeName, judge, podCidrs);
     const isMissing = (this.#ranges ?? found.ranges) === undefined;
     problems.push(...found.problems.map((one) => (isMissing ? problemLine("cni-configuration", one) : one)));
     // Pods exist by then, and other nodes may still know only the way to the old ranges.

@@ -157,7 +157,8 @@ async function installation(
   const network = { bridge: "drawbridge0", socketPath: "/run/s", stateDirectory: "/run/d" };
   const places = { source: root, binaries: `${root}/bin`, configurations: `${root}/conf` };
   const of = { ...parts(), clock, files: hostFiles, places, network, podCidrs: [], chain: [], primary: undefined };
-  const running = new Installation({ ...of, mtu: () => 1450, ...changes });
+  const judge = new NodeJudge({ nodeName: "a", ownCidrs: changes.podCidrs ?? [] });
+  const running = new Installation({ ...of, judge, mtu: () => 1450, ...changes });
   running.start();
   running.synced();
   running.rulesInForce();

@@ -7,6 +7,7 @@ import { hostFiles } from "../../../../policyd/installation/host_files.ts";
 import { Installation, type InstallationParts } from "../../../../policyd/installation/installation.ts";
 import { recordingNotices } from "../../../support/recording_notices.ts";
 import { recordingLogger } from "../../../support/recording_logger.ts";
+import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import type { ObjectChange } from "../../../../objects/model.ts";
 import { listValues } from "../../../support/installation/own_part.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
@@ -41,7 +42,9 @@ describe("policyd/installation", function () {
     rmSync(root, { recursive: true });
   });
 
-  function start(parts: Partial<InstallationParts> = {}): Installation {
+  function start(parts: Partial<InstallationParts> = {}, objects: readonly ObjectChange[] = []): Installation {
+    const judge = new NodeJudge({ nodeName: "n1" });
+    judge.apply(objects);
     const installation = new Installation({
       files: hostFiles,
       clock,
@@ -49,6 +52,7 @@ describe("policyd/installation", function () {
       events,
       places: { source: `${root}/source`, binaries: `${root}/bin`, configurations: `${root}/conf` },
       nodeName: "n1",
+      judge,
       podCidrs: [],
       network: { bridge: "drawbridge0", socketPath: "/run/drawbridge/policyd.sock", stateDirectory: "/run/drawbridge" },
       chain: [],
@@ -88,8 +92,7 @@ describe("policyd/installation", function () {
     logger.lines.filter((line) => JSON.stringify(line).includes(text)).length;
 
   async function installed(parts: Partial<InstallationParts> = {}): Promise<Installation> {
-    const installation = start(parts);
-    installation.apply(node("n1", ["10.244.1.0/24"]));
+    const installation = start(parts, node("n1", ["10.244.1.0/24"]));
     installation.synced();
     installation.rulesInForce();
     await until(() => installation.isInstalled, "it is installed");
@@ -110,8 +113,7 @@ describe("policyd/installation", function () {
 
   it("HEALTH-06: an MTU that is too small for dual-stack pods is reported, and no configuration is written until the MTU has grown", async () => {
     let mtu = 1230;
-    const installation = start({ mtu: () => mtu });
-    installation.apply(node("n1", ["10.244.1.0/24", "fd00:244:1::/64"]));
+    const installation = start({ mtu: () => mtu }, node("n1", ["10.244.1.0/24", "fd00:244:1::/64"]));
     installation.synced();
     installation.rulesInForce();
     await until(() => installation.problems().length > 0, "the MTU is reported");

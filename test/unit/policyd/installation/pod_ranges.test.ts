@@ -1,24 +1,29 @@
 import assert from "node:assert/strict";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
-import type { Node } from "../../../../objects/model.ts";
+import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
+import { problemsIn } from "../../../../objects/nodes/node_verdict.ts";
 import { podRanges, textOf } from "../../../../policyd/installation/pod_ranges.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
-function node(name: string, podCidrs: readonly string[], addresses: readonly string[] = []): string {
+const NOW = Date.parse("2030-01-01T00:05:00Z");
+
+/** @param since the time since when the Node is not Ready; undefined for a Ready one */
+function node(name: string, podCidrs: readonly string[], addresses: readonly string[] = [], since?: string): string {
   const spec = podCidrs.length === 0 ? "{}" : `{ podCIDRs: [${podCidrs.map((cidr) => JSON.stringify(cidr)).join()}] }`;
   const list = addresses.map((address) => `{ type: InternalIP, address: "${address}" }`).join();
-  return `---\n{ apiVersion: v1, kind: Node, metadata: { name: ${name} }, spec: ${spec}, status: { addresses: [${list}] } }\n`;
+  const ready = since === undefined ? "" : `{ type: Ready, status: Unknown, lastTransitionTime: "${since}" }`;
+  const status = `{ addresses: [${list}], conditions: [${ready}] }`;
+  return `---\n{ apiVersion: v1, kind: Node, metadata: { name: ${name} }, spec: ${spec}, status: ${status} }\n`;
 }
 
 function rangesOf(manifests: string, configured: readonly string[] = []): { ranges?: string; problems: string } {
-  const nodes = readScenario(manifests).filter((object): object is Node => object.kind === "Node");
-  const byName = new Map(nodes.map((one) => [one.name, one]));
-  const { ranges, problems } = podRanges(
-    "n1",
-    byName,
-    configured.map((text) => parseCidr(text)),
-  );
-  return { ...(ranges === undefined ? {} : { ranges: textOf(ranges) }), problems: problems.join("; ") };
+  const ownCidrs = configured.map((text) => parseCidr(text));
+  const judge = new NodeJudge({ nodeName: "n1", ownCidrs, clock: { now: () => 0, time: () => NOW } });
+  judge.apply(readScenario(manifests).map((object) => ({ type: "set", kind: object.kind, key: object.key, object })));
+  judge.synced();
+  const { ranges, problems } = podRanges("n1", judge, ownCidrs);
+  const all = [...problems, ...problemsIn(judge.judged)];
+  return { ...(ranges === undefined ? {} : { ranges: textOf(ranges) }), problems: all.join("; ") };
 }
 
 describe("policyd/installation: pod ranges", () => {
@@ -53,15 +58,38 @@ describe("policyd/installation: pod ranges", () => {
       [node("n1", ["10.244.0.0/16"]) + node("n2", ["10.244.9.0/24"]), /overlaps with 10\.244\.9\.0\/24 of Node n2/],
       [node("n1", ["0.0.0.0/0"]), /0\.0\.0\.0\/0 is larger than a \/8/],
       [node("n1", ["169.254.0.0/20"]), /overlaps 169\.254\.0\.0\/16/],
-      [node("n1", ["2001:db8::/64"], ["2001:db8::5"]), /contains 2001:db8::5, an address of Node n1/],
+      [node("n1", ["2001:db8::/64"], ["2001:db8::5"]), /contains 2001:db8::5, the only address/],
+      [
+        node("n1", ["10.244.1.0/24", "2001:db8::/64"], ["192.0.2.1", "2001:db8::5"]),
+        /2001:db8::\/64 contains 2001:db8::5, the only address/,
+      ],
+      [
+        node("n1", ["10.244.1.0/24"]) + node("n2", ["10.244.1.0/24"], [], "2030-01-01T00:00:01Z"),
+        /overlaps with 10\.244\.1\.0\/24 of Node n2/,
+      ],
       [node("n1", ["10.244.1.0/32"]), /10\.244\.1\.0\/32/],
     ];
     for (const [manifests, expected] of cases) {
       const { ranges, problems } = rangesOf(manifests);
       assert.equal(ranges, undefined, problems);
       assert.match(problems, expected);
-      assert.match(problems, /^Node n1 spec\.podCIDRs: /);
+      assert.match(problems, /^Node n1/);
     }
+  });
+
+  it("POD-17: neither addresses of the own bridge or of a former plugin's link nor the claim of a Node that was not Ready for five minutes keep the own ranges from use", () => {
+    const ranges = "10.244.1.0/24, fd00:244:1::/64";
+    const own = ["192.0.2.1", "2001:db8::1"];
+    for (const others of [["10.244.1.1"], ["10.244.1.0", "fd00:244:1::1"], ["fd00:244:1::7"]]) {
+      for (const addresses of [
+        [...own, ...others],
+        [...others, ...own],
+      ]) {
+        assert.equal(rangesOf(node("n1", ranges.split(", "), addresses)).ranges, ranges, addresses.join());
+      }
+    }
+    const lost = node("n2", ["10.244.0.0/16"], ["192.0.2.1"], "2030-01-01T00:00:00Z");
+    assert.equal(rangesOf(node("n1", ranges.split(", "), own) + lost).ranges, ranges);
   });
 
   it("D1: neither another Node's addresses nor its impossible CIDR keep this node from being ready", () => {
@@ -69,8 +97,8 @@ describe("policyd/installation: pod ranges", () => {
       node("n1", ["10.244.1.0/24"], ["192.0.2.1"]) + node("n2", [], ["10.244.1.7"]),
     );
     assert.equal(ranges, "10.244.1.0/24");
-    assert.equal(problems, "Node n2: address 10.244.1.7 is in 10.244.1.0/24 of this node's pods; it is not used");
+    assert.equal(problems, "Node n2: InternalIP 10.244.1.7 is in a pod CIDR of Node n1; it is not used");
     const everything = node("n1", ["10.244.1.0/24"]) + node("n2", ["0.0.0.0/0"]);
-    assert.deepEqual(rangesOf(everything), { ranges: "10.244.1.0/24", problems: "" });
+    assert.equal(rangesOf(everything).ranges, "10.244.1.0/24");
   });
 });
