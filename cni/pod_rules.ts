@@ -1,4 +1,5 @@
 import { withSocket } from "../kernel/netlink/socket.ts";
+import { deleteFlowsAtOnce } from "../kernel/conntrack/table.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import { acquireFileLock } from "../kernel/file_lock.ts";
 import type { Address } from "../kernel/ip/address.ts";
@@ -28,7 +29,7 @@ import {
   tablesOf,
   type TableUse,
 } from "./node_rules/node_tables.ts";
-import { forgetFlowsOf, forgetFlowsTo } from "./node_rules/stale_flows.ts";
+import { forgetFlowsTo, staleFlows } from "./node_rules/stale_flows.ts";
 import type { Wiring } from "./wiring/wiring.ts";
 import type { AttachmentRecord } from "../attachment/attachment.ts";
 import { formatKey } from "../kernel/nftables/text/element_text.ts";
@@ -60,7 +61,8 @@ export function publish(
     ...(attachment.arguments.pod === undefined ? {} : { pod: attachment.arguments.pod }),
   });
   withTables(node, configuration.runDir, (tables) => claimIn(tables, rules, isFree));
-  forgetFlowsOf(node.syscalls, { ...rules, serviceCidrs: configuration.serviceCidrs });
+  const { asked, isMeant } = staleFlows(node.syscalls, { ...rules, serviceCidrs: configuration.serviceCidrs });
+  deleteFlowsAtOnce(node.syscalls, asked, isMeant);
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { PortMapping } from "../../attachment/attachment.ts";
 import type { ConntrackFilter } from "../../kernel/conntrack/filter.ts";
+import type { FlowTuples } from "../../kernel/conntrack/flow_tuples.ts";
 import { deleteFlowsAtOnce } from "../../kernel/conntrack/table.ts";
 import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { cidrContains } from "../../kernel/ip/cidr.ts";
@@ -12,21 +13,19 @@ import { claimsOf } from "../../attachment/host_port_claim.ts";
 import type { Publication } from "./host_ports.ts";
 
 /**
- * Deletes the flows to the node at the UDP ports that a new pod publishes, which may have been translated before the pod
+ * Returns the flows to the node at the UDP ports that a new pod publishes, which may have been translated before the pod
  * existed: the first packet decides a flow's translation, and a client that continues from the same port never makes a
  * new flow (R2). Flows through the node stay, and so do flows to Services whose addresses the node has.
- *
- * @throws SyscallError, NetlinkError when the kernel refuses
  */
-export function forgetFlowsOf(
-  syscalls: Syscalls & FileReadCalls,
+export function staleFlows(
+  syscalls: Syscalls,
   { mappings, addresses, serviceCidrs }: Pick<Publication, "mappings" | "addresses" | "serviceCidrs">,
-): void {
+): { readonly asked: readonly ConntrackFilter[]; readonly isMeant: (flow: FlowTuples) => boolean } {
   const families = FAMILIES.filter((family) => addresses.some((address) => familyOf(address) === family));
   const claims = udpOf(mappings).flatMap((mapping) => claimsOf(mapping, families));
   const asked = claims.map(({ family, mapping }) => toPort(family, mapping));
   let local: ReadonlySet<Address> | undefined;
-  deleteFlowsAtOnce(syscalls, asked, ({ family, original: { destination, destinationPort } }) => {
+  const isMeant = ({ family, original: { destination, destinationPort } }: FlowTuples): boolean => {
     const isClaimed = claims.some(
       (claim) =>
         claim.family === family &&
@@ -35,10 +34,15 @@ export function forgetFlowsOf(
     );
     if (!isClaimed || serviceCidrs.some((cidr) => cidrContains(cidr, destination))) return false;
     return isLoopback(destination) || (local ??= localAddresses(syscalls)).has(destination);
-  });
+  };
+  return { asked, isMeant };
 }
 
-/** Deletes the flows that were translated to the UDP ports of a removed pod. @throws as {@link forgetFlowsOf} */
+/**
+ * Deletes the flows that were translated to the UDP ports of a removed pod.
+ *
+ * @throws SyscallError, NetlinkError when the kernel refuses
+ */
 export function forgetFlowsTo(
   syscalls: Syscalls & FileReadCalls,
   mappings: readonly PortMapping[],

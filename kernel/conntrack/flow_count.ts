@@ -9,8 +9,8 @@ export const EVERY_FLOW: readonly ConntrackFilter[] = [{}];
 const FLOW_COUNT = "/proc/sys/net/netfilter/nf_conntrack_count";
 /** The number of flows that are read and skipped in the time that one more list takes. */
 const FLOWS_PER_LIST = 1000;
-/** The most lists, whatever the number of flows. */
-const MOST_LISTS = 64;
+/** The most lists. For each the kernel visits every flow, in a sixth of the time in which all are read. */
+const MOST_LISTS = 6;
 
 /**
  * Returns the given filters, or one for all flows where that is faster. For each list the kernel goes through all

@@ -6,10 +6,8 @@ import { type Address, FAMILIES, familyOf } from "../../kernel/ip/address.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
 import { clientMap, clientPrefix } from "../services/rules/affinity_part.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
-import { forgetFlowsOf } from "../../cni/node_rules/stale_flows.ts";
+import { staleFlows } from "../../cni/node_rules/stale_flows.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
-import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
-import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
 
 /** The kernel's memory of a pod's address, which the next pod with that address must not inherit (POD-20). */
 export interface AddressMemory {
@@ -73,21 +71,27 @@ export function kernelAddressCleanup(syscalls: FlowCalls, ruleset: Pick<Ruleset,
 /** Deletes flows and other memory that the kernel keeps beyond the rules that created it. */
 export interface FlowCleanup {
   /** Forgets the UDP flows that a new attachment's host ports now take over (R2). @throws SyscallError, NetlinkError */
-  forgetOf(attachment: AttachmentRecord): void;
+  forgetOf(attachment: AttachmentRecord): Promise<void>;
   /** Forgets everything about a deleted attachment (R2, POD-20). @throws DrawbridgeError when the kernel refuses */
   forgetPod(attachment: AttachmentRecord): Promise<void>;
 }
 
 /**
  * Returns the connection tracking of this thread's network namespace. A new pod without published UDP ports costs no
- * request; otherwise the kernel walks its whole table, which takes some 10 ms.
+ * request; otherwise the kernel walks its whole table, while the event loop goes on.
  */
-export function kernelFlowCleanup(syscalls: Syscalls & FileReadCalls, pods: AddressCleanup): FlowCleanup {
+export function kernelFlowCleanup(syscalls: FlowCalls, pods: AddressCleanup): FlowCleanup {
+  const sockets = new ConntrackSockets(syscalls);
   return {
-    forgetOf: ({ policyd, portMappings: mappings, addresses }) => {
+    forgetOf: async ({ policyd, portMappings: mappings, addresses }) => {
       if (policyd === undefined) return;
       const own = addresses.map(({ address }) => address);
-      forgetFlowsOf(syscalls, { mappings, addresses: own, serviceCidrs: policyd.serviceCidrs });
+      const { asked, isMeant } = staleFlows(syscalls, {
+        mappings,
+        addresses: own,
+        serviceCidrs: policyd.serviceCidrs,
+      });
+      await deleteFlows(sockets, asked, isMeant);
     },
     forgetPod: ({ addresses }) => pods.forget(addresses.map(({ address }) => address)),
   };

@@ -131,7 +131,7 @@ export class AttachmentRules implements PodGate {
         `the kernel does not take the pod's rules: ${ruleset.status().lastError ?? "no reason known"}; it is tried again`,
       );
     }
-    flows.forgetOf(this.#served(attachment));
+    await flows.forgetOf(this.#served(attachment));
     await follower?.inForce(attachment);
     this.#demandPresent(attachment);
   }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { forgetFlowsOf, forgetFlowsTo } from "../../cni/node_rules/stale_flows.ts";
+import { forgetFlowsTo, staleFlows } from "../../cni/node_rules/stale_flows.ts";
 import type { PortMapping } from "../../attachment/attachment.ts";
-import { openConntrackSocket } from "../../kernel/conntrack/table.ts";
+import { deleteFlowsAtOnce, openConntrackSocket } from "../../kernel/conntrack/table.ts";
 import { listEntries } from "../support/list_entries.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { type Address, familyOf, formatAddress, parseAddress } from "../../kernel/ip/address.ts";
@@ -47,6 +47,14 @@ describe("cni/stale_flows with the kernel", () => {
       .toSorted();
   }
 
+  function forgetStale(mappings: readonly PortMapping[]): void {
+    const { near, nearAddresses: addresses } = pair;
+    near.inside(() => {
+      const { asked, isMeant } = staleFlows(near.calls, { mappings, addresses, serviceCidrs: [] });
+      deleteFlowsAtOnce(near.calls, asked, isMeant);
+    });
+  }
+
   function udp(count: number, hostIp?: Address): readonly PortMapping[] {
     return Array.from({ length: count }, (_, index) => ({
       hostPort: FIRST + index,
@@ -68,7 +76,7 @@ describe("cni/stale_flows with the kernel", () => {
         const asked = addresses.slice(0, isOne ? 1 : 2).map(formatAddress);
         const forgotten = new Set(mappings.flatMap(({ hostPort }) => asked.map((address) => `${address} ${hostPort}`)));
         assert.equal(forgotten.size, (isOne ? 1 : 2) * count);
-        near.inside(() => forgetFlowsOf(near.calls, { mappings, addresses, serviceCidrs: [] }));
+        forgetStale(mappings);
         assert.deepEqual(
           flows(),
           before.filter((flow) => !forgotten.has(flow)),
@@ -100,7 +108,7 @@ describe("cni/stale_flows with the kernel", () => {
     assert.deepEqual(flows(5556), sent);
     const tcp = [6000, FIRST].map((hostPort): PortMapping => ({ hostPort, containerPort: 53, protocol: "tcp" }));
     near.inside(() => forgetFlowsTo(near.calls, tcp, addresses));
-    near.inside(() => forgetFlowsOf(near.calls, { mappings: tcp, addresses, serviceCidrs: [] }));
+    forgetStale(tcp);
     assert.deepEqual([flows(5556), flows().length], [sent, 4 * PORTS], "of a TCP port");
     const mappings = [6000, 6002].map((hostPort): PortMapping => ({ hostPort, containerPort: 53, protocol: "udp" }));
     near.inside(() => forgetFlowsTo(near.calls, mappings, [ended]));

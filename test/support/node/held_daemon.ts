@@ -120,7 +120,10 @@ export function heldDaemon(records: readonly AttachmentRecord[] = [], { isFollow
       },
     }),
     flows: {
-      forgetOf: ({ containerId }) => void journal.push(`forget of ${containerId}, ${published().length} published`),
+      forgetOf: async ({ containerId }) => {
+        journal.push(`forget of ${containerId}, ${published().length} published`);
+        await gateOf(`flows at the ports of ${containerId}`);
+      },
       forgetPod: async ({ containerId }) => {
         journal.push(`forget ${containerId}, ${published().length} published`);
         await gateOf(`flows of ${containerId}`);

@@ -233,11 +233,17 @@ describe("policyd/node: rules of attachments", () => {
   });
 
   it("POL-09 POD-20: a pod's link goes before its policies, and these before its flows are forgotten", async () => {
-    const { daemon, journal, policies } = heldDaemon([], { isFollowed: true });
+    const { daemon, journal, policies, hold } = heldDaemon([], { isFollowed: true });
     policies.prepared();
     policies.inForce();
     daemon.synced();
-    await daemon.register(podRecord("a"));
+    const forgotten = hold("flows at the ports of a");
+    let isRegistered = false;
+    const registered = daemon.register(podRecord("a")).then(() => (isRegistered = true));
+    await turn();
+    assert.equal(isRegistered, false, "an earlier pod's flows at its ports are not forgotten yet");
+    forgotten();
+    await registered;
     await daemon.unregister(podRecord("a"));
     const order = ["attached a", "forget of a, 1 published", "link", "detached a", "forget a, 0 published"];
     assert.deepEqual(journal, order);
