@@ -1,5 +1,5 @@
 import { type FileHandle, link, lstat, mkdir, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
-import { type BigIntStats, constants, linkSync, lstatSync, renameSync, unlinkSync, watch } from "node:fs";
+import { type BigIntStats, constants, linkSync, lstatSync, renameSync, statSync, unlinkSync, watch } from "node:fs";
 import path from "node:path";
 import process from "node:process";
 import { DrawbridgeError } from "../../kernel/error.ts";
@@ -248,5 +248,16 @@ async function tried<T>(action: string, name: string, call: () => Promise<T>): P
 function asStoreError(action: string, name: string, error: unknown): unknown {
   if (!(error instanceof Error && "code" in error) || error instanceof DrawbridgeError) return error;
   const reason = error.message.replace(/, [a-z]+( '.*)?$/s, "");
-  return new DrawbridgeError("ERR_STORE", `cannot ${action} ${name}: ${reason}`, { cause: error });
+  const way = hasCode(error, "EACCES") ? wayIntoDirectory(path.dirname(name)) : "";
+  return new DrawbridgeError("ERR_STORE", `cannot ${action} ${name}: ${reason}${way}`, { cause: error });
+}
+
+/** Returns the way out where a directory belongs to another user: root needs CAP_DAC_OVERRIDE to write there. */
+function wayIntoDirectory(directory: string): string {
+  try {
+    const { uid } = statSync(directory);
+    return uid === process.geteuid?.() ? "" : `; ${directory} belongs to user ${uid}: chown root ${directory}`;
+  } catch {
+    return "";
+  }
 }

@@ -53,6 +53,11 @@ describe("the Helm chart of a release", function () {
   const template = (...args: readonly string[]): string =>
     run("template", "drawbridge", directory, "--namespace", "kube-system", ...args);
 
+  it("RELEASE-03: a field of the configuration that the pod would have to repeat is refused", () => {
+    for (const set of ["healthAddress=0.0.0.0:9999", "socketPath=/run/other/policyd.sock", "stateDirectory=/run/other"])
+      assert.throws(() => template("--set", `configuration.${set}`), /the pod of this chart has the default/, set);
+  });
+
   it("RELEASE-03: helm's lint finds nothing, and without values the chart renders to install.yaml with the image's digest", () => {
     assert.match(run("lint", "--strict", directory), /1 chart\(s\) linted, 0 chart\(s\) failed/);
     const chart = template();

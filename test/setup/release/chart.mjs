@@ -37,6 +37,14 @@ seccompProfile:
 configuration:
 `;
 
+/** Refuses the fields of the configuration whose values the pod would have to repeat in its probes and mounts. */
+const REFUSAL = `{{- range list "cniBinDirectory" "cniConfDirectory" "flowLedgerDirectory" "healthAddress" "kubeconfig" "objectsDirectory" "socketPath" "stateDirectory" }}
+{{- if hasKey $${CONFIGURATION} . }}
+{{- fail (printf "configuration.%s: the pod of this chart has the default; set it by kustomize, with a patch of the pod" .) }}
+{{- end }}
+{{- end }}
+`;
+
 /** The pod, in the DaemonSet. */
 const POD = ["spec", "template", "spec"];
 const CONTAINER = [...POD, "containers", 0];
@@ -73,7 +81,7 @@ export function chartFiles(release, install, admissionPolicy, overlays) {
   };
   for (const { kind, document } of objects) {
     edit(kind, document, head);
-    files[`templates/${kind.toLowerCase()}.yaml`] = templateOf(document);
+    files[`templates/${kind.toLowerCase()}.yaml`] = (kind === "ConfigMap" ? REFUSAL : "") + templateOf(document);
   }
   for (const [name, text] of overlays) {
     files[`examples/${name}.yaml`] = stringify({ configuration: configuration(text).fields });

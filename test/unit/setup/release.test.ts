@@ -12,6 +12,7 @@ import {
   npmPart,
   withImage,
 } from "../../setup/release/files.mjs";
+import { entries } from "../../../policyd/configuration/schema.ts";
 import packageJson from "../../../package.json" with { type: "json" };
 
 const RELEASE = {
@@ -49,6 +50,11 @@ describe("setup: a release", () => {
     });
     assert.equal(files["examples/vxlan.yaml"], "configuration:\n  encapsulation: always\n");
     assert.match(files["templates/daemonset.yaml"] ?? "", /^\{\{- if \.Values\.configuration\.flowLedger \}\}$/m);
+    const refused = /^\{\{- range list (.*) \}\}$/m.exec(files["templates/configmap.yaml"] ?? "")?.[1] ?? "";
+    assert.deepEqual(
+      refused.split(" ").filter((field) => !(JSON.parse(field) in entries)),
+      [],
+    );
     const lacking = install.replaceAll("kubelet-kubeconfig", "other");
     assert.throws(() => chartFiles(RELEASE, lacking, "", new Map()), /has no kubelet-kubeconfig at spec\.template/);
   });

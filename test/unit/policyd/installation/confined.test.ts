@@ -83,6 +83,16 @@ describe("installation and cleanup with the manifests' capabilities", function (
     assert.deepEqual(readdirSync(`${root}/bin`).sort(), ["drawbridge", "drawbridge-ipam", "loopback"]);
   });
 
+  for (const directory of ["bin", "conf"])
+    it(`DEPLOY-05: where the directory ${directory} belongs to another user, the error names the user and the way out`, () => {
+      chownSync(`${root}/${directory}`, SOMEBODY, SOMEBODY);
+      assert.throws(install, (error: Error) =>
+        error.message.includes(
+          `EACCES: permission denied; ${root}/${directory} belongs to user 1000: chown root ${root}/`,
+        ),
+      );
+    });
+
   it("CHAIN-07: another user's list, which the program may not read, is replaced and kept as a copy", () => {
     writeFileSync(configuration(), JSON.stringify({ plugins: [{ type: "evil" }] }));
     giveAway(configuration());
