@@ -29,7 +29,6 @@ export const RTM_NEWLINK = 16;
 export const RTM_DELLINK = 17;
 const RTM_GETLINK = 18;
 
-const AF_UNSPEC = 0;
 const AF_BRIDGE = 7;
 const AF_INET6 = 10;
 
@@ -325,7 +324,7 @@ export function dumpLinks(master?: number): Request {
   return request(
     "list links",
     { type: RTM_GETLINK, flags: 0, layout: linkLayout },
-    { family: AF_UNSPEC },
+    {},
     { extensionMask: SKIP_STATISTICS, master },
   );
 }

@@ -27,7 +27,7 @@ const vxlanAttributes = {
   groupPolicy: [23, flag],
 } as const satisfies AttributeTable;
 
-/** The part of RTM_NEWLINK that identifies a VXLAN device. */
+/** The part of RTM_NEWLINK that identifies the device of a tunnel. */
 const layout = {
   struct: { family: "u8", pad: "u8", type: "u16", index: "i32", flags: "u32", change: "u32" },
   attributes: { linkInfo: [18, nested({ kind: [1, string], data: [2, bytes] } as const)] },
@@ -100,11 +100,6 @@ export function parseVxlan(message: ReceivedMessage): VxlanParameters | undefine
   };
 }
 
-const tunnelLayout = {
-  struct: { family: "u8", pad: "u8", type: "u16", index: "i32", flags: "u32", change: "u32" },
-  attributes: { linkInfo: [18, nested({ kind: [1, string], data: [2, bytes] } as const)] },
-} as const satisfies BodyLayout;
-
 /** IFLA_VXLAN_PORT, IFLA_GENEVE_PORT and IFLA_BAREUDP_PORT (include/uapi/linux/if_link.h), by the kind of link. */
 const PORT_ATTRIBUTES: Readonly<Record<string, number>> = { vxlan: 15, geneve: 5, bareudp: 1 };
 
@@ -114,7 +109,7 @@ const PORT_ATTRIBUTES: Readonly<Record<string, number>> = { vxlan: 15, geneve: 5
  * @throws DrawbridgeError ERR_NETLINK_MALFORMED for a malformed message
  */
 export function tunnelPortOf(message: ReceivedMessage): number | undefined {
-  const { kind = "", data } = decodeBody(tunnelLayout, message.body).attributes.linkInfo ?? {};
+  const { kind = "", data } = decodeBody(layout, message.body).attributes.linkInfo ?? {};
   const attribute = PORT_ATTRIBUTES[kind];
   if (attribute === undefined || data === undefined) return undefined;
   return decodeAttributes({ port: [attribute, be16] } as const, data).port;

@@ -1,12 +1,11 @@
 /**
- * The errnos that we branch on, or with which netlink and the file system commonly answer.
+ * The errnos that we branch on.
  *
  * The numbers are those of asm-generic/errno.h, shared by x64, arm64, riscv and s390x.
  */
 export const Errno = {
   EPERM: 1,
   ENOENT: 2,
-  ESRCH: 3,
   EINTR: 4,
   EIO: 5,
   ENXIO: 6,
@@ -14,10 +13,8 @@ export const Errno = {
   EAGAIN: 11,
   ENOMEM: 12,
   EACCES: 13,
-  EFAULT: 14,
   EBUSY: 16,
   EEXIST: 17,
-  EXDEV: 18,
   ENODEV: 19,
   ENOTDIR: 20,
   EISDIR: 21,
@@ -25,36 +22,25 @@ export const Errno = {
   ENFILE: 23,
   EMFILE: 24,
   EFBIG: 27,
-  ENOSPC: 28,
   EROFS: 30,
   ERANGE: 34,
-  ENAMETOOLONG: 36,
-  ENOLCK: 37,
   ENOSYS: 38,
-  ENOTEMPTY: 39,
   ELOOP: 40,
   EXFULL: 54,
-  ENODATA: 61,
   EMSGSIZE: 90,
   EPROTONOSUPPORT: 93,
-  ESOCKTNOSUPPORT: 94,
   EOPNOTSUPP: 95,
-  EAFNOSUPPORT: 97,
   EADDRINUSE: 98,
-  EADDRNOTAVAIL: 99,
   ENETDOWN: 100,
-  ENETUNREACH: 101,
   ECONNREFUSED: 111,
-  ECONNRESET: 104,
   ENOBUFS: 105,
-  ENOTCONN: 107,
   ETIMEDOUT: 110,
   EHOSTUNREACH: 113,
   EINPROGRESS: 115,
-  ESTALE: 116,
 } as const;
 
-const texts: Readonly<Record<keyof typeof Errno, string>> = {
+/** The meaning of those with which netlink and the file system commonly answer. */
+const TEXTS: Readonly<Record<string, string>> = {
   EPERM: "operation not permitted",
   ENOENT: "no such file or directory",
   ESRCH: "no such object",
@@ -131,6 +117,5 @@ export function errnoName(errno: number): string {
 
 /** Returns the meaning of a positive errno in words. */
 export function errnoText(errno: number): string {
-  const known: Readonly<Record<string, string>> = texts;
-  return known[errnoName(errno)] ?? "unknown error";
+  return TEXTS[errnoName(errno)] ?? "unknown error";
 }

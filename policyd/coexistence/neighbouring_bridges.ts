@@ -1,13 +1,11 @@
 import { type Address, addressPlus, bitsOf, formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, cidrFamily, formatCidr, hostCidr, networkAddress } from "../../kernel/ip/cidr.ts";
+import type { InterfaceAddress } from "../../kernel/route/interface_address.ts";
+import type { Link } from "../../kernel/route/link.ts";
 import type { ProxyNeighbour } from "../../kernel/route/neighbour.ts";
 
 /** The fields of a link that show whether it may lead to another plugin's pods. */
-export interface LinkSight {
-  readonly index: number;
-  readonly name: string;
-  readonly kind: string | undefined;
-}
+export type LinkSight = Pick<Link, "index" | "name" | "kind">;
 
 /** A bridge of another plugin, and the networks of its addresses. */
 export interface NeighbouringBridge {
@@ -37,7 +35,7 @@ export interface BesideEntries {
  */
 export function neighbouringBridges(
   links: readonly LinkSight[],
-  addresses: readonly { readonly index: number; readonly address: Cidr }[],
+  addresses: readonly Pick<InterfaceAddress, "index" | "address">[],
   own: string,
 ): readonly NeighbouringBridge[] {
   return links

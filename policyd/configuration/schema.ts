@@ -127,9 +127,7 @@ const protectedPort = parsed(tryPort, PORT);
 const SOCKET = 'an IP address with port and protocol such as "192.0.2.1:53/UDP" or "[2001:db8::1]:443/TCP"';
 const protectedSocket = parsed(trySocket, SOCKET);
 
-const CONNECTIONS = "a number of connections, 0 for no limit";
-
-const connectionLimit = v.pipe(v.number(CONNECTIONS), v.integer(CONNECTIONS), v.minValue(0, CONNECTIONS));
+const connectionLimit = wholeNumber("a number of connections, 0 for no limit");
 
 const FILE_NAME = 'the name of a file that runtimes read, such as "00-multus.conf", without a directory';
 const configurationName = v.pipe(
@@ -137,22 +135,14 @@ const configurationName = v.pipe(
   v.check((text) => isPluginName(text) && CONFIGURATION_NAME.test(text) && text !== CONFIGURATION_FILE, FILE_NAME),
 );
 
-const LOG_GROUP = "a number from 0 to 65535";
 const DOMAIN = 'a domain in lower case such as "cluster.local"';
 const domain = v.pipe(
   v.string(DOMAIN),
   v.check((text) => comparableName(`any.${text}`) === `any.${text}`, DOMAIN),
 );
 
-const logGroup = v.pipe(
-  v.number(LOG_GROUP),
-  v.integer(LOG_GROUP),
-  v.minValue(0, LOG_GROUP),
-  v.maxValue(65_535, LOG_GROUP),
-);
-
-const COUNT = "a whole number from 0 to 16777216";
-const count = v.pipe(v.number(COUNT), v.integer(COUNT), v.minValue(0, COUNT), v.maxValue(16_777_216, COUNT));
+const logGroup = wholeNumber("a number from 0 to 65535", 65_535);
+const count = wholeNumber("a whole number from 0 to 16777216", 16_777_216);
 
 const MEBIBYTES = "a whole number of mebibytes from 4 to 2047, 0 for no limit";
 const fragmentMemory = v.pipe(
@@ -288,6 +278,15 @@ function tryNetwork(text: string): Cidr | undefined {
     if (error instanceof DrawbridgeError) return undefined;
     throw error;
   }
+}
+
+function wholeNumber(expectation: string, most = Infinity) {
+  return v.pipe(
+    v.number(expectation),
+    v.integer(expectation),
+    v.minValue(0, expectation),
+    v.maxValue(most, expectation),
+  );
 }
 
 /** Returns a schema for texts that `parse` accepts, with its result as the value. */

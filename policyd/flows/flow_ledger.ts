@@ -43,7 +43,6 @@ export interface FlowLedgerCounts extends LedgerLosses {
 
 /** Interval between writes; a crash loses the changes since the last one. */
 const INTERVAL_MILLISECONDS = 60_000;
-const RETRY_MILLISECONDS = 30_000;
 /** A walk of the table may itself make events be lost: the next begins after this many times its duration. */
 const WALK_PAUSES = 4;
 /** All rows are written after this many change files, or when these have more rows than the ledger and FEW_ROWS. */
@@ -89,7 +88,6 @@ export class FlowLedger implements Lifecycle {
       clock,
       source: { kind: "conntrack", events: ["new", "destroy"], receiveBufferBytes: RECEIVE_BUFFER_BYTES },
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => this.#overrun() },
-      retryMilliseconds: RETRY_MILLISECONDS,
       onRefused: (error) => logger.warn("flows are not recorded; it is tried again", { error }),
       onOpen: () => this.#walks.run(),
     });

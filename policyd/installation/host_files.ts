@@ -231,8 +231,7 @@ async function unlessMissing<T>(action: string, name: string, call: () => Promis
   try {
     return await call();
   } catch (error) {
-    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR"))
-      return undefined;
+    if (hasCode(error, "ENOENT") || hasCode(error, "ENOTDIR")) return undefined;
     throw asStoreError(action, name, error);
   }
 }

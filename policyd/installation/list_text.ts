@@ -13,18 +13,13 @@ export interface ListEntry {
   readonly raw: string;
 }
 
-/** A member of the list other than its name, its versions and `plugins`. */
-export interface ListMember {
-  /** The key with its quotes and the value, as in the file; one character for each byte. */
-  readonly raw: string;
-}
-
 /** A network configuration list in parts from which it can be composed again byte for byte. */
 export interface NetworkList {
   readonly name: unknown;
   readonly cniVersion: unknown;
   readonly cniVersions: unknown;
-  readonly members: readonly ListMember[];
+  /** The other members, each with its key in quotes and its value as in the file; one character for each byte. */
+  readonly members: readonly string[];
   readonly entries: readonly ListEntry[];
   /** The number of entries without a type; a runtime refuses a list with such an entry. */
   readonly unusable: number;
@@ -62,7 +57,7 @@ export function readList(data: Uint8Array): NetworkList | { readonly unreadable:
     name: whole.value["name"],
     cniVersion: whole.value["cniVersion"],
     cniVersions: whole.value["cniVersions"],
-    members: spans.filter(({ key }) => !OWNED.includes(String(key))).map(({ raw }) => ({ raw })),
+    members: spans.filter(({ key }) => !OWNED.includes(String(key))).map(({ raw }) => raw),
     entries,
     unusable: raws.length - entries.length,
   };

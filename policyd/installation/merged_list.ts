@@ -138,6 +138,6 @@ function listText(
   const head = Object.entries({ cniVersion, cniVersions, name })
     .filter(([, value]) => value !== undefined)
     .map(([key, value]) => `${JSON.stringify(key)}: ${rawOf(value, "  ")}`);
-  const members = [...head, ...(present?.members ?? []).map(({ raw }) => raw)];
+  const members = [...head, ...(present?.members ?? [])];
   return `{\n  ${[...members, `"plugins": [\n    ${entries.join(",\n    ")}\n  ]`].join(",\n  ")}\n}\n`;
 }

@@ -6,7 +6,7 @@ import type {
 import type { NotificationSource } from "../../kernel/notifications/source.ts";
 import type { Cancel, Clock } from "./clock.ts";
 
-/** Milliseconds until a refused or ended subscription is retried, where its owner gives no other time. */
+/** Milliseconds until a refused or ended subscription is retried. */
 const RETRY_MILLISECONDS = 5000;
 
 /** The parts that {@link RenewedSubscription} needs. */
@@ -14,7 +14,6 @@ export interface RenewedSubscriptionParts {
   readonly clock: Clock;
   readonly source: NotificationSource;
   readonly listener: Pick<NotificationListener, "onMessages" | "onOverrun">;
-  readonly retryMilliseconds?: number;
   /** Called once per series of refusals, until the subscription is open again. */
   readonly onRefused: (reason: string) => void;
   readonly onOpen: (wasRefused: boolean) => void;
@@ -66,10 +65,10 @@ export class RenewedSubscription {
   }
 
   #refused(events: KernelNotifications, reason: string): void {
-    const { clock, retryMilliseconds = RETRY_MILLISECONDS, onRefused } = this.#parts;
+    const { clock, onRefused } = this.#parts;
     if (this.#isStopped) return;
     if (this.#refusal === undefined) onRefused(reason);
     this.#refusal = reason;
-    this.#retry = clock.after(retryMilliseconds, () => void this.start(events));
+    this.#retry = clock.after(RETRY_MILLISECONDS, () => void this.start(events));
   }
 }

@@ -83,20 +83,21 @@ export class Doubts {
   }
 }
 
-const NOTHING_MORE: Scope = { ports: new Set(), ways: new Set(), hasFilters: false };
+/** The bridge itself, without its ports and routes. */
+export const ONLY_BRIDGE: Scope = { ports: new Set(), ways: new Set(), hasFilters: false };
 
 function scopeOf(doubt: Doubt): Scope {
   switch (doubt.kind) {
     case "everything":
       return { ports: "all", ways: "all", hasFilters: true };
     case "bridge":
-      return NOTHING_MORE;
+      return ONLY_BRIDGE;
     case "neighbour":
-      return { ...NOTHING_MORE, ports: new Set([doubt.name]) };
+      return { ...ONLY_BRIDGE, ports: new Set([doubt.name]) };
     case "port":
-      return { ...NOTHING_MORE, ports: new Set([doubt.name]), hasFilters: doubt.hasFilters };
+      return { ...ONLY_BRIDGE, ports: new Set([doubt.name]), hasFilters: doubt.hasFilters };
     case "ways":
-      return { ...NOTHING_MORE, ways: doubt.addresses === "all" ? "all" : new Set(doubt.addresses) };
+      return { ...ONLY_BRIDGE, ways: doubt.addresses === "all" ? "all" : new Set(doubt.addresses) };
   }
 }
 

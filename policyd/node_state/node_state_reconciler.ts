@@ -21,7 +21,7 @@ import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import type { Condition, PodGate } from "../component.ts";
 import { remarkText } from "../problems/problem.ts";
 import { RenewedSubscription } from "../lib/renewed_subscription.ts";
-import { BRIDGE, Doubts } from "./doubts.ts";
+import { BRIDGE, Doubts, ONLY_BRIDGE } from "./doubts.ts";
 import { type Doubt, doubtOf, isNotified, type KnownBridge } from "./relevance.ts";
 import type { NodeStateReport } from "./report.ts";
 import { surroundingKeys, surroundingProblems } from "./surroundings.ts";
@@ -38,7 +38,6 @@ const QUIET_PERIODS = 10;
 
 /** Excludes filters, which take one request for each port; the kernel notifies of all their changes. */
 const BY_LISTS: Scope = { ...EVERYTHING, hasFilters: false };
-const ONLY_BRIDGE: Scope = { ports: new Set(), ways: new Set(), hasFilters: false };
 
 const GROUPS = [
   "link",

@@ -34,10 +34,6 @@ export interface PolicyEnforcementParts
   readonly collectionPace?: CollectionPace;
 }
 
-interface Waiting {
-  readonly settle: (error: DrawbridgeError | undefined) => void;
-}
-
 /**
  * Enforces policies on this node. It computes the effect of a change in slices and lets everything else run in between;
  * a small change is one slice, and is written in one batch with everything else that changed with it.
@@ -47,7 +43,7 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
   readonly #live: LivePolicies;
   readonly #flowless = new FlowlessAddresses();
   readonly #followers: PolicyFollower[] = [];
-  readonly #waiting = new Map<string, Waiting[]>();
+  readonly #waiting = new Map<string, ((error: DrawbridgeError | undefined) => void)[]>();
   readonly #preparing: (() => void)[] = [];
   #isStarted = false;
   #next: Cancel | undefined;
@@ -145,7 +141,7 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
     if (this.#live.locals.get(key) === undefined) throw removedBefore();
     if (this.#live.isClaimed(key) && this.#parts.ruleset.isReconciled) return;
     const error = await new Promise<DrawbridgeError | undefined>((settle) => {
-      this.#waiting.set(key, [...(this.#waiting.get(key) ?? []), { settle }]);
+      this.#waiting.set(key, [...(this.#waiting.get(key) ?? []), settle]);
     });
     if (error !== undefined) throw error;
   }
@@ -202,7 +198,7 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
   #settleWaiting(key: string, error: DrawbridgeError | undefined): void {
     const waiting = this.#waiting.get(key) ?? [];
     this.#waiting.delete(key);
-    for (const { settle } of waiting) settle(error);
+    for (const settle of waiting) settle(error);
   }
 }
 

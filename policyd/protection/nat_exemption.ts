@@ -1,5 +1,5 @@
 import { TRANSPORT_OF } from "../../objects/protocol.ts";
-import { type Address, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
+import { familyOf, FAMILIES } from "../../kernel/ip/address.ts";
 import { concatenation, lookup } from "../../kernel/nftables/model/expression.ts";
 import { familyWords } from "../../kernel/nftables/model/family_words.ts";
 import type { Chain, SetDefinition } from "../../kernel/nftables/model/object.ts";
@@ -51,9 +51,5 @@ export function keptSockets(): TablePart {
 /** Returns the element of one socket in {@link keptSets}. */
 export function keptElement({ address, protocol, port }: ProtectedSocket): DesiredElement {
   const key = [address, TRANSPORT_OF[protocol], port];
-  return { table: INET_TABLE, set: setOf(address), element: { key, data: [address] } };
-}
-
-function setOf(address: Address): string {
-  return `${KEPT}${familyOf(address)}`;
+  return { table: INET_TABLE, set: `${KEPT}${familyOf(address)}`, element: { key, data: [address] } };
 }

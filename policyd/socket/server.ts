@@ -51,11 +51,7 @@ export async function serveSocket(
     },
     close: async () => {
       isClosed = true;
-      const closed = new Promise<void>((resolve) => {
-        server.close(() => {
-          resolve();
-        });
-      });
+      const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
       for (const socket of connections) socket.destroy();
       await closed;
       listening.release();

@@ -39,7 +39,6 @@ const QUEUE_THRESHOLD = 32;
 const QUEUE_MILLISECONDS = 200;
 /** Packets that are not read in time may be lost; the rules count them all the same. */
 const RECEIVE_BUFFER_BYTES = 256 * 1024;
-const RETRY_MILLISECONDS = 30_000;
 /** How often, at most, the number of packets without a line is logged. */
 const OMITTED_MILLISECONDS = 10_000;
 
@@ -78,7 +77,6 @@ export class DropLog implements PolicyFollower {
         receiveBufferBytes: RECEIVE_BUFFER_BYTES,
       },
       listener: { onMessages: (messages) => this.#take(messages), onOverrun: () => void this.#counts.overruns++ },
-      retryMilliseconds: RETRY_MILLISECONDS,
       // Another program may have the group. Denied packets are dropped and counted all the same.
       onRefused: (error) =>
         logger.warn("the kernel sends no packets to the drop log; the subscription is retried", { group, error }),

@@ -20,7 +20,6 @@ export interface AnswerReaderParts {
 /** An answer must not wait for others. */
 const COPY = { copyBytes: 65_531, queueThreshold: 1, queueMilliseconds: 10 } as const;
 const RECEIVE_BUFFER_BYTES = 1024 * 1024;
-const RETRY_MILLISECONDS = 30_000;
 
 /** Reads answers of DNS to pods of this node, while it is started: those that wait in the queue, or copies of them. */
 export class AnswerReader {
@@ -102,7 +101,6 @@ export class AnswerReader {
         onMessages: (messages) => this.#take(messages.flatMap((message) => copiedPacket(message))),
         onOverrun: () => void this.#overruns++,
       },
-      retryMilliseconds: RETRY_MILLISECONDS,
       onRefused: (error) =>
         logger.warn("the kernel sends no DNS answers; the subscription is retried", { group, error }),
       onOpen: (wasRefused) => {

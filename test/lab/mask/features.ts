@@ -1,5 +1,8 @@
-import { Errno } from "../../../kernel/syscall/errno.ts";
+import { constants } from "node:os";
 import type { SeccompProfile } from "../confined/seccomp.ts";
+
+/** Node does not name all of them. */
+const ERRNO = { ...constants.errno, ESOCKTNOSUPPORT: 94 } as const;
 
 type SeccompRule = SeccompProfile["syscalls"][number];
 
@@ -41,12 +44,12 @@ export const MASKED_FEATURES = {
 
 export type MaskedFeature = keyof typeof MASKED_FEATURES;
 
-function sctpSocket(type: number, errno: keyof typeof Errno): SeccompRule {
+function sctpSocket(type: number, errno: keyof typeof ERRNO): SeccompRule {
   return refused("socket", errno, [argument(1, type, TYPE_MASK), argument(2, IPPROTO_SCTP)]);
 }
 
-function refused(name: string, errno: keyof typeof Errno, args: SeccompRule["args"] = []): SeccompRule {
-  return { names: [name], action: "SCMP_ACT_ERRNO", errnoRet: Errno[errno], args };
+function refused(name: string, errno: keyof typeof ERRNO, args: SeccompRule["args"] = []): SeccompRule {
+  return { names: [name], action: "SCMP_ACT_ERRNO", errnoRet: ERRNO[errno], args };
 }
 
 /** Compares an argument, of which the kernel reads 32 bits. */

@@ -1,10 +1,9 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { constants, tmpdir } from "node:os";
 import { storeError, type StoreFileSystem, systemFileSystem } from "../../../ipam/file_system.ts";
 import { canonicalRangeSets, type RangeInput, type RangeSet } from "../../../ipam/range.ts";
 import { AddressStore, type FileLock, type Owner } from "../../../ipam/store.ts";
 import { type Address, formatAddress, parseAddress, tryParseAddress } from "../../../kernel/ip/address.ts";
-import { Errno } from "../../../kernel/syscall/errno.ts";
 import { nodeSyscalls } from "../../../kernel/syscall/koffi.ts";
 
 /** The real file system, through the system calls of Node's backend. */
@@ -88,12 +87,16 @@ export function recordingFileSystem(calls: FileCall[]): StoreFileSystem {
 }
 
 /** Fails the `index`-th call (from 0) with an errno, and with `"from"` all later ones too. */
-export function failingFileSystem(index: number, extent: "once" | "from", code: keyof typeof Errno): StoreFileSystem {
+export function failingFileSystem(
+  index: number,
+  extent: "once" | "from",
+  code: keyof typeof constants.errno,
+): StoreFileSystem {
   let next = 0;
   return hookedFileSystem(({ method, path }) => {
     const current = next++;
     if (current === index || (extent === "from" && current > index)) {
-      throw storeError(method, path, Errno[code]);
+      throw storeError(method, path, constants.errno[code]);
     }
   });
 }
