@@ -9,6 +9,7 @@ import { openRouteSocket } from "../kernel/route/socket.ts";
 import { procSysctl } from "../kernel/sysctl.ts";
 import { systemFileSystem } from "../ipam/file_system.ts";
 import { startNotificationThread } from "../kernel/notifications/thread.ts";
+import { ConntrackSockets } from "../kernel/conntrack/sockets.ts";
 import type { Address } from "../kernel/ip/address.ts";
 import { type Nftables, NftablesSocket } from "../kernel/nftables/socket.ts";
 import type { nodeSyscalls } from "../kernel/syscall/koffi.ts";
@@ -172,7 +173,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
   ruleset.committed.subscribe(() => metrics.counters.rulesInForce());
   ruleset.committed.subscribe(() => metrics.syncTimes.rulesInForce());
   const shared = { syscalls, files, kernel, clock, logger, originals, nodeName, attachments, judge, ruleset };
-  const machine: Machine = { ...shared, events: clusterEvents };
+  const machine: Machine = { ...shared, conntrack: new ConntrackSockets(syscalls), events: clusterEvents };
 
   // These program the kernel.
   const ended = new EndedSandboxes({ ...machine, ...presence, stateDirectory });
@@ -237,16 +238,15 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     period: 2 * syncPeriod,
   });
   const health = openHealth(configuration, machine);
-  const cleanup = kernelAddressCleanup(syscalls, ruleset);
-  const forget = (addresses: readonly Address[]): Promise<void> => cleanup.forget(addresses);
+  const cleanup = kernelAddressCleanup(machine);
   const node = new AttachmentRules({
     ...machine,
     ...presence,
     links: new LinkRemoval(links),
-    flows: kernelFlowCleanup(syscalls, cleanup),
+    flows: kernelFlowCleanup(machine, cleanup),
     // Only policies pass established flows by an earlier verdict.
     lateFlowDeletion: configuration.policies
-      ? new LateFlowDeletion({ clock, areRulesGone: () => ruleset.inForce(), forget })
+      ? new LateFlowDeletion({ clock, areRulesGone: () => ruleset.inForce(), forget: (gone) => cleanup.forget(gone) })
       : undefined,
     ended,
     endBypass: (attachment) => endBypass(attachment, links),

@@ -1,5 +1,6 @@
 import type { OriginalSettingsPlace } from "../attachment/original_settings.ts";
 import type { StoreFileSystem } from "../ipam/file_system.ts";
+import type { ConntrackSockets } from "../kernel/conntrack/sockets.ts";
 import type { Nftables } from "../kernel/nftables/socket.ts";
 import type { nodeSyscalls } from "../kernel/syscall/koffi.ts";
 import type { NodeJudge } from "../objects/nodes/node_judge.ts";
@@ -15,6 +16,7 @@ export interface Machine {
   readonly files: StoreFileSystem;
   /** The kernel's tables, which only the ruleset writes, except for those beside it. */
   readonly kernel: Nftables;
+  readonly conntrack: ConntrackSockets;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Where the original values of settings are stored. */

@@ -1,7 +1,7 @@
 import type { NetlinkSocket } from "./socket.ts";
 
-/** One task takes at most two, and tasks hardly ever overlap. */
-const MOST_IDLE = 2;
+/** One task takes at most two, and few tasks overlap. */
+const MOST_IDLE = 8;
 
 /** Retains open sockets of one kind for the next tasks. Two tasks never share a socket. */
 export class SocketPool {

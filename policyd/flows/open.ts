@@ -1,7 +1,6 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { giveBack, rememberingSysctl } from "../../attachment/original_settings.ts";
 import { walkInSlices } from "../../kernel/conntrack/sliced_walk.ts";
-import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { readTextFile } from "../../kernel/file.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
@@ -25,8 +24,7 @@ export function openFlowLedger(
 ): FlowLedger | undefined {
   setAccounting(flowLedger, machine);
   if (!flowLedger) return undefined;
-  const { syscalls, originals, nodeName } = machine;
-  const sockets = new ConntrackSockets(syscalls);
+  const { syscalls, conntrack, originals, nodeName } = machine;
   return new FlowLedger({
     ...machine,
     ledger: new Ledger(),
@@ -36,7 +34,7 @@ export function openFlowLedger(
       files: originals.files,
       read: (path, limit) => readTextFile(syscalls, path, limit),
     },
-    visitTable: (see) => sockets.with((socket) => walkInSlices(socket, {}, { see }, sockets.calls)),
+    visitTable: (see) => conntrack.with((socket) => walkInSlices(socket, {}, { see }, conntrack.calls)),
   });
 }
 

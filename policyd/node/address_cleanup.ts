@@ -1,9 +1,8 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
 import { flowQuestions, isFlowOf } from "../../kernel/conntrack/flows_of_addresses.ts";
-import { ConntrackSockets, type FlowCalls } from "../../kernel/conntrack/sockets.ts";
 import { type Address, FAMILIES, familyOf } from "../../kernel/ip/address.ts";
-import type { Ruleset } from "../ruleset/ruleset.ts";
+import type { Machine } from "../machine.ts";
 import { clientMap, clientPrefix } from "../services/rules/affinity_part.ts";
 import { INET_TABLE } from "../ruleset/table_part.ts";
 import { staleFlows } from "../../cni/node_rules/stale_flows.ts";
@@ -45,11 +44,10 @@ export class AddressCleanup {
 }
 
 /** Returns the memory of the kernel of this thread's network namespace. */
-export function kernelAddressCleanup(syscalls: FlowCalls, ruleset: Pick<Ruleset, "deleteWritten">): AddressCleanup {
-  const sockets = new ConntrackSockets(syscalls);
+export function kernelAddressCleanup({ conntrack, ruleset }: Pick<Machine, "conntrack" | "ruleset">): AddressCleanup {
   return new AddressCleanup({
     forgetFlows: async (addresses) => {
-      await deleteFlows(sockets, flowQuestions(addresses), (flow) => isFlowOf(flow, addresses));
+      await deleteFlows(conntrack, flowQuestions(addresses), (flow) => isFlowOf(flow, addresses));
     },
     forgetClients: (addresses) => {
       for (const family of FAMILIES) {
@@ -80,8 +78,7 @@ export interface FlowCleanup {
  * Returns the connection tracking of this thread's network namespace. A new pod without published UDP ports costs no
  * request; otherwise the kernel walks its whole table, while the event loop goes on.
  */
-export function kernelFlowCleanup(syscalls: FlowCalls, pods: AddressCleanup): FlowCleanup {
-  const sockets = new ConntrackSockets(syscalls);
+export function kernelFlowCleanup({ syscalls, conntrack }: Machine, pods: AddressCleanup): FlowCleanup {
   return {
     forgetOf: async ({ policyd, portMappings: mappings, addresses }) => {
       if (policyd === undefined) return;
@@ -91,7 +88,7 @@ export function kernelFlowCleanup(syscalls: FlowCalls, pods: AddressCleanup): Fl
         addresses: own,
         serviceCidrs: policyd.serviceCidrs,
       });
-      await deleteFlows(sockets, asked, isMeant);
+      await deleteFlows(conntrack, asked, isMeant);
     },
     forgetPod: ({ addresses }) => pods.forget(addresses.map(({ address }) => address)),
   };

@@ -2,7 +2,6 @@ import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
 import { peekTuples } from "../../kernel/conntrack/flow_tuples.ts";
 import { relabelFlows } from "../../kernel/conntrack/relabelling.ts";
 import { walkMatches } from "../../kernel/conntrack/sliced_walk.ts";
-import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
 import { attempt } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
@@ -102,7 +101,7 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
 
 function enforced(configuration: Configuration, given: PolicyOptions, machine: PoliciesMachine): OpenedPolicies {
   const { nodeName, objectsDirectory, connectionLimit } = configuration;
-  const { clock, logger, attachments, events, judge, mark, ruleset } = machine;
+  const { conntrack, clock, logger, attachments, events, judge, mark, ruleset } = machine;
   const queue = openAnswerQueue(machine.syscalls, given.answerLogGroup);
   const options = { ...given, hasAnswerQueue: typeof queue !== "string" };
   const policies = new PolicyEnforcement({
@@ -124,7 +123,6 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
   ruleset.committed.subscribe(() => notices.rulesInForce());
   const isMarked = markWhenInForce(mark, ruleset, logger);
   const isPodAddress = inPodNetworks(judge);
-  const sockets = new ConntrackSockets(machine.syscalls);
   const nodeAddresses = () => localAddresses(machine.syscalls);
   const names = new NameLearning({
     ...machine,
@@ -133,7 +131,7 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
         const flow = peekTuples(body);
         if (flow !== undefined) onFlow(flow);
       };
-      return sockets.with((socket) => walkMatches(socket, asked, { see }, sockets.calls));
+      return conntrack.with((socket) => walkMatches(socket, asked, { see }, conntrack.calls));
     },
     group: options.answerLogGroup,
     queue,
@@ -146,7 +144,7 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
   const dnsServers = new DnsServers(ruleset, [...options.nodeLocalDNS, ...configuration.dnsServers]);
   const cuts = new Cuts({
     ...machine,
-    flows: { relabel: (asked, relabelling) => relabelFlows(sockets, asked, relabelling), nodeAddresses },
+    flows: { relabel: (asked, relabelling) => relabelFlows(conntrack, asked, relabelling), nodeAddresses },
     evaluatorOf: (addresses) => policies.flowEvaluator(addresses, (...asked) => names.knownNames(...asked)),
     isSettled: () => policies.isSettled,
     opening: kernelOpening({
@@ -159,7 +157,7 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
   });
   policies.follow(cuts);
   if (connectionLimit !== 0) {
-    const table = kernelConnectionTable(sockets);
+    const table = kernelConnectionTable(conntrack);
     const pods = () => podsOf(attachments.values());
     policies.follow(new ConnectionLimit({ ...machine, limit: connectionLimit, pods, nodeAddresses, table }));
   }

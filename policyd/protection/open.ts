@@ -2,7 +2,6 @@ import { lookup } from "node:dns/promises";
 import process from "node:process";
 import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
 import { deleteFlows } from "../../kernel/conntrack/flow_deletion.ts";
-import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import { tryParseAddress } from "../../kernel/ip/address.ts";
 import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
@@ -24,14 +23,13 @@ export interface OpenedProtection {
 
 /** Creates the parts for the configured sockets, in the network namespace of this thread; nothing runs yet. */
 export function openProtection(configuration: Configuration, machine: Machine): OpenedProtection {
-  const { syscalls, logger, judge } = machine;
+  const { syscalls, conntrack, logger, judge } = machine;
   const configured = configuredSockets(configuration);
   const index = new ProtectedSocketIndex(configured, judge);
-  const sockets = new ConntrackSockets(syscalls);
   const flows = new TranslatedFlows({
     ...machine,
     flows: {
-      delete: (asked, isMeant) => deleteFlows(sockets, asked, isMeant),
+      delete: (asked, isMeant) => deleteFlows(conntrack, asked, isMeant),
       nodeAddresses: () => localAddresses(syscalls),
     },
   });

@@ -1,7 +1,6 @@
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import { localAddresses } from "../../cni/node_rules/stale_flows.ts";
 import { deleteFlows, type Flows } from "../../kernel/conntrack/flow_deletion.ts";
-import { ConntrackSockets } from "../../kernel/conntrack/sockets.ts";
 import { type Address, FAMILIES } from "../../kernel/ip/address.ts";
 import type { Nftables } from "../../kernel/nftables/socket.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
@@ -161,12 +160,11 @@ function healthChecks(
 
 function staleFlows(
   { nodePortAddresses }: Configuration,
-  { syscalls, clock, logger, servingElsewhere }: ServicesMachine,
+  { syscalls, conntrack, clock, logger, servingElsewhere }: ServicesMachine,
 ): { readonly follower: ServiceFollower; readonly deleted: () => number } {
-  const sockets = new ConntrackSockets(syscalls);
   let primary: NodeFacts["primaryAddresses"] = [];
   const flows: Flows = {
-    delete: (asked, isMeant) => deleteFlows(sockets, asked, isMeant),
+    delete: (asked, isMeant) => deleteFlows(conntrack, asked, isMeant),
     nodeAddresses: () => new Set([...localAddresses(syscalls), ...servingElsewhere()]),
   };
   const services = new ServedServices();
