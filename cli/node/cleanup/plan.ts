@@ -242,7 +242,8 @@ function state({ state: names, stores, place }: Inventory, hasPods: boolean): Pl
   const removals: Removal[] = [];
   const kept: Kept[] = [];
   for (const { path, strange } of stores) {
-    if (strange.length > 0) kept.push({ what: path, why: `${strange.join(", ")} in it is not an address` });
+    if (strange.length > 0)
+      kept.push({ what: path, why: `${shortList(strange, NAMED)} in it may be another plugin's` });
     else if (hasPods) kept.push({ what: path, why: FOR_PODS });
     else removals.push({ kind: "directory", path });
   }

@@ -23,12 +23,14 @@ import { askVersion } from "./plugin_version.ts";
 
 const LARGEST_CONFIGURATION = 1024 * 1024;
 const LARGEST_RESERVATION = 1024;
-/** Other files of the store besides reservations. */
-const KEPT = /^(lock|last_reserved_ip\.\d+)$/;
+/** Returns whether a file in a store's directory is not one that the store has besides reservations. */
+export function isNotBookkeeping(name: string): boolean {
+  return !/^(lock|last_reserved_ip\.\d+)$/.test(name);
+}
 
 /** Returns whether a file in a store's directory is neither a reservation nor one of the store's own. */
 export function isStrange(name: string): boolean {
-  return tryParseAddress(name) === undefined && !KEPT.test(name);
+  return tryParseAddress(name) === undefined && isNotBookkeeping(name);
 }
 
 const listSchema = v.object({

@@ -2,7 +2,8 @@ import { lstatSync, readdirSync, readFileSync, readlinkSync, statSync } from "no
 import path from "node:path";
 import { IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../../../cni/executables.ts";
 import { askPolicyd } from "../../../attachment/policyd_client.ts";
-import { systemFileSystem } from "../../../ipam/file_system.ts";
+import { type StoreFileSystem, systemFileSystem } from "../../../ipam/file_system.ts";
+import { recordedNetworks } from "../../../attachment/attachment.ts";
 import { listOriginals } from "../../../attachment/original_settings.ts";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
 import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
@@ -20,7 +21,14 @@ import { DETACH_FILE, isDetachConfiguration } from "../../../policyd/installatio
 import type { FileEntry, Inventory, PodsThere } from "../cleanup/inventory.ts";
 import { configurationPath, detachPath } from "../own_lists.ts";
 import type { NodePlace } from "../place.ts";
-import { isOurExecutable, isStrange, readConfigurationNames, readNetwork, readRecords } from "./read_files.ts";
+import {
+  isOurExecutable,
+  isNotBookkeeping,
+  isStrange,
+  readConfigurationNames,
+  readNetwork,
+  readRecords,
+} from "./read_files.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { readAddresses, readRoutes, readRuleset } from "./read_network.ts";
 import { readLinks } from "../../../policyd/checks/read_machine.ts";
@@ -70,7 +78,7 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
       connections: connectionsOf(syscalls),
       state: namesIn(place.stateDirectory),
       flows: namesIn(place.flowDirectory),
-      stores: stores(place),
+      stores: stores(systemFileSystem(syscalls), place),
     };
   });
 }
@@ -190,14 +198,21 @@ function leftoversIn(directory: string): readonly FileEntry[] {
   return names.map((name) => ({ path: `${directory}/${name}`, isOurs: true }));
 }
 
-/** Returns the store's directories. That of unfinished claims stays while it has other networks' claims. */
-function stores({ dataDirectory }: NodePlace): Inventory["stores"] {
-  const own = `${dataDirectory}/${NETWORK}`;
-  const claims = `${dataDirectory}/.drawbridge`;
-  return [
-    { path: own, names: namesIn(own)?.filter(isStrange) },
-    { path: claims, names: namesIn(claims)?.filter((name) => name !== `${NETWORK}.claim`) },
-  ].flatMap(({ path: directory, names }) => (names === undefined ? [] : [{ path: directory, strange: names }]));
+/**
+ * Returns the store's directories, with those of all networks that have had pods of ours since the boot. A network of
+ * another name than ours may have had another plugin, whose pods' reservations stay.
+ */
+function stores(files: StoreFileSystem, { dataDirectory, stateDirectory }: NodePlace): Inventory["stores"] {
+  const networks = [...new Set([NETWORK, ...recordedNetworks(stateDirectory, files)])];
+  const claims = networks.flatMap((network) => [`${network}.claim`, `${network}.kept`]);
+  const directories = [
+    ...networks.map((network) => [network, network === NETWORK ? isStrange : isNotBookkeeping] as const),
+    [".drawbridge", (name: string) => !claims.includes(name)] as const,
+  ];
+  return directories.flatMap(([directory, isOthers]) => {
+    const names = namesIn(`${dataDirectory}/${directory}`);
+    return names === undefined ? [] : [{ path: `${dataDirectory}/${directory}`, strange: names.filter(isOthers) }];
+  });
 }
 
 function namesIn(directory: string): readonly string[] | undefined {

@@ -258,7 +258,9 @@ describe("uninstalling leaves a node as it was before", function () {
       const configuration = pluginConfiguration(mode);
       assert.equal(call("ADD", a, { ...configuration, ...DEMANDS }).error, undefined);
       if (isBeside) assert.equal(inventory().proxies.length, 2, "a has addresses of another bridge's networks");
-      assert.equal(call("ADD", b, configuration).error, undefined);
+      // As of a NetworkAttachmentDefinition.
+      const second = { ...configuration, name: "second" };
+      assert.equal(call("ADD", b, second).error, undefined);
       assert.equal(networkStatus(wired, configuration, executable()).error, undefined);
       // A range that is full is noted on the node.
       const full = { ...configuration, ipam: ipamOf(["10.244.77.0/30"]) };
@@ -292,11 +294,16 @@ describe("uninstalling leaves a node as it was before", function () {
       // Pod a is deleted by the present list, as by containerd, and b by that of its ADD, as by CRI-O; c loses its
       // namespace without a DEL.
       assert.deepEqual(call("DEL", a, { ...detaching, ...places }).error, undefined);
-      assert.deepEqual(call("DEL", b, configuration).error, undefined);
+      assert.deepEqual(call("DEL", b, second).error, undefined);
       lab.remove(c);
       await until(() => !wired.node.links().some(({ name }) => name.startsWith("dbv")), "the last link is gone");
+      // Another plugin may have had a network of that name.
+      const shared = `${place.dataDirectory}/second`;
+      if (mode.daemon === undefined) writeFileSync(`${shared}/192.0.2.9`, "x\r\neth0");
       const last = cleanUp();
       assert.deepEqual(last.pods, []);
+      assert.deepEqual(existsSync(shared), mode.daemon === undefined);
+      rmSync(shared, { recursive: true, force: true });
       assertRestored(before);
       assert.deepEqual(cleanUp().removals, [], "a second time");
     });
