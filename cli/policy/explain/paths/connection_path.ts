@@ -47,19 +47,22 @@ export interface Arrival {
 /** Any port does, since clients choose theirs freely. */
 const SOURCE_PORT = 40_000;
 
-/** Returns a way without Services. */
+/** Returns a way without Services. @param via the node whose port leads to the destination, if it is not the source's */
 export function directWay(
   source: Host,
   destination: Host,
   traffic: Traffic,
   family: Family | undefined,
+  via?: { readonly host: Host; readonly traffic: Traffic },
 ): ConnectionPath {
   const flow: Flow = { source: flowEndOf(source), destination: flowEndOf(destination), family, ...traffic };
+  const egress: Flow =
+    via === undefined ? flow : { source: flow.source, destination: flowEndOf(via.host), family, ...via.traffic };
   return {
     family,
     source,
     steps: [],
-    arrival: { destination, via: undefined, masquerade: undefined, egress: flow, ingress: flow },
+    arrival: { destination, via: via?.host, masquerade: undefined, egress, ingress: flow },
     stopped: undefined,
   };
 }
@@ -189,16 +192,27 @@ function maskedSource(source: Host, destination: Host, node: string): Host {
 }
 
 /**
- * Returns the nodes on which a packet may first meet the Services' rules: the source's own; that of the destination
- * address; or else those that may treat the packet differently.
+ * Returns the nodes on which a packet may first meet the Services' rules: as startNodes, where the destination
+ * address is a node's; or else those that may treat the packet differently.
  */
 function entryNodes(context: ExplainContext, source: Host, destination: Address): readonly string[] {
   const own = nodeOf(source);
   if (own !== undefined) return [own];
   const owner = ownerOf(context.cluster, destination);
-  if (owner?.type === "node") return [owner.key];
+  if (owner?.type === "node") return startNodes(context, source, owner.key);
   const services = [...context.worlds.objects.services.values()].filter((service) => hasAddress(service, destination));
   return nodesThatMatter(context, services);
+}
+
+/**
+ * Returns the nodes on which a connection to a node may start: the source's own; that node and another one for a pod
+ * whose node is not known; that node for a source outside.
+ */
+export function startNodes({ cluster }: ExplainContext, source: Host, node: string): readonly string[] {
+  const own = nodeOf(source);
+  if (own !== undefined) return [own];
+  const others = [...cluster.store.nodes.keys()].filter((one) => one !== node);
+  return source.type === "pod" ? [node, ...others.slice(0, 1)] : [node];
 }
 
 /**

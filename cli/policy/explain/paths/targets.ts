@@ -7,7 +7,14 @@ import { isFinished } from "../../../../objects/semantics/policies/address_owner
 import type { HostPort } from "../../../input/host_ports.ts";
 import { flowEndOf, type Host, hostAt, hostName, type HostsEnd, type ServiceEnd } from "../../../cluster/find_end.ts";
 import type { ExplainContext } from "../context.ts";
-import { nodesThatMatter, directWay, stoppedWay, type ConnectionPath, waysToAddress } from "./connection_path.ts";
+import {
+  nodesThatMatter,
+  startNodes,
+  directWay,
+  stoppedWay,
+  type ConnectionPath,
+  waysToAddress,
+} from "./connection_path.ts";
 
 /** A port in a question. */
 export interface PortTraffic {
@@ -34,8 +41,11 @@ export function waysToHost(
       ({ hostIp }) => hostIp === undefined || (address !== undefined && hostIp === formatAddress(address)),
     );
     if (behind.length > 0) {
-      return behind.map(({ pod, containerPort }) =>
-        directWay(source, { type: "pod", pod }, { protocol, port: containerPort }, family),
+      return behind.flatMap(({ pod, containerPort }) =>
+        startNodes(context, source, destination.name).map((node) => {
+          const via = node === destination.name ? undefined : { host: destination, traffic };
+          return directWay(source, { type: "pod", pod }, { protocol, port: containerPort }, family, via);
+        }),
       );
     }
     return address === undefined ? [] : waysToAddress(context, source, address, { protocol, port });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type Outcome } from "../../../../support/cli/cli.ts";
-import { ask, networkPolicy, node, pod } from "../../../../support/cli/objects.ts";
+import { ask, networkPolicy, node, pod, service } from "../../../../support/cli/objects.ts";
 
 const NODE = node("n1", "192.168.0.1");
 const x = (ports: string, spec = "nodeName: n1"): string => pod("s/x", "10.0.0.5", { ports, spec });
@@ -39,6 +39,36 @@ describe("cli/policy/explain: host ports", () => {
     it(`EXPLAIN-16: ${what}: the policies of the host port's pod decide`, async () => {
       const { code, out } = await explain(input, from, port);
       assert.equal(code, expected, out);
+    });
+  }
+
+  for (const [what, spec, peer, expected] of [
+    ["to the node, from a pod on another one", "nodeName: n2", "ipBlock: { cidr: 192.168.0.1/32 }", "allowed"],
+    ["to pods, from a pod on another node", "nodeName: n2", "podSelector: {}", "denied"],
+    ["to the node, from a pod on it", "nodeName: n1", "ipBlock: { cidr: 192.168.0.1/32 }", "denied"],
+    ["to pods, from a pod on the same node", "nodeName: n1", "podSelector: {}", "allowed"],
+    ["to the node, from a pod on some node", "", "ipBlock: { cidr: 192.168.0.1/32 }", "denied in part"],
+    ["to pods, from a pod on some node", "", "podSelector: {}", "denied in part"],
+  ] as const) {
+    it(`EXPLAIN-16 EXPLAIN-08: with a rule of egress ${what}, the host port and the node port of a node are ${expected}`, async () => {
+      const rule = `egress: [{ to: [{ ${peer} }] }]`;
+      const local = service(
+        "s/b",
+        "b",
+        "{ port: 80, nodePort: 30080 }",
+        "type: NodePort, externalTrafficPolicy: Local",
+      );
+      const objects =
+        NODE +
+        node("n2", "192.168.0.2") +
+        pod("s/a", "10.0.0.4", { spec }) +
+        pod("s/b", "10.0.0.5", { ports: USUAL, spec: "nodeName: n1" }) +
+        local +
+        networkPolicy("s/a", `podSelector: { matchLabels: { app: a } }, policyTypes: [Egress], ${rule}`);
+      for (const port of ["8081", "30080"]) {
+        const { out } = await ask(objects, "policy", "explain", "--from", "s/a", "--to", "node/n1", "--port", port);
+        assert.equal(out.split("\n")[0]?.split(": ").at(-1), expected, port);
+      }
     });
   }
 });
