@@ -15,7 +15,7 @@ import { each, type Slices } from "../lib/sliced_work.ts";
 import type { KernelState, NodeLink, Tunnel } from "./route_kernel/kernel_state.ts";
 import { isOurs, PODS_TABLE, RULE_PRIORITY } from "./own_routes.ts";
 import { TUNNEL, tunnelOverhead } from "./tunnel.ts";
-import { addressConflicts, obstacleProblems, ownObstacles } from "./obstacles.ts";
+import { addressConflicts, obstacleProblems, ownObstacles, peerObstacles } from "./obstacles.ts";
 import { type DesiredNeighbour, type DesiredRoute, hasFamily, ownOrTaken, PeerRoutes } from "./peer_routes.ts";
 import {
   addressOf,
@@ -136,7 +136,7 @@ function ownProblems(surroundings: RouteSurroundings, unused: readonly Address[]
       ),
     ),
     ...(own?.podCidrs ?? []).flatMap((cidr) =>
-      obstacleProblems("pods of this node", cidr, ownObstacles(obstacles, cidr, bridge)),
+      obstacleProblems("pods of this node: pod CIDR", cidr, ownObstacles(obstacles, cidr, bridge)),
     ),
   ];
 }
@@ -167,13 +167,21 @@ function addRouteToServices(
   { routes, problems }: Pick<PeerRoutes, "routes" | "problems">,
 ): void {
   // Addresses of other nodes in the range have already been refused and reported, since Services need their range.
-  const { own, foreign, underlay } = surroundings;
+  const { own, foreign, obstacles, underlay } = surroundings;
   const address = addressOf(own, cidrFamily(cidr));
   if (own !== undefined && address !== undefined && cidrContains(cidr, address)) {
     problems.push(`Service range ${formatCidr(cidr)}: has an address of Node ${own.name}; no route to it`);
     return;
   }
-  if (foreign.find(cidr.address, cidr.prefixLength) !== undefined) return;
+  // Any way will do, also one to a part of the range: the translated packet takes another.
+  problems.push(
+    ...obstacleProblems(
+      "Service range",
+      cidr,
+      peerObstacles(obstacles, cidr, () => true),
+    ),
+  );
+  if (foreign.find(cidr.address, cidr.prefixLength)?.discards === false) return;
   const device = (underlay ?? anyUplink(surroundings))?.index;
   if (device === undefined) {
     problems.push(`Service range ${formatCidr(cidr)}: no interface to route it to is up`);

@@ -79,17 +79,15 @@ export function peerObstacles(
   );
 }
 
-/** Returns one line about all obstacles of a prefix, or none. @param whose the pods that are cut off */
+/** Returns one line about all obstacles of a prefix, or none. @param whose what the prefix is, in words */
 export function obstacleProblems(whose: string, cidr: Cidr, obstacles: readonly FoundRoute[]): readonly string[] {
   if (obstacles.length === 0) return [];
   const named = shortList(obstacles, MOST_NAMED, obstacleWords);
-  const [first] = obstacles;
-  const look = first?.route.destination === undefined ? "" : ` (ip route show root ${formatCidr(cidr)})`;
   return [
     problemLine(
       "pod-networks",
-      `${whose}: pod CIDR ${formatCidr(cidr)} has routes of other programs inside, which come before ours: ${named}; ` +
-        `delete what is left of another add-on${look}`,
+      `${whose} ${formatCidr(cidr)} has routes of other programs inside, which come before ours: ${named}; ` +
+        `delete what is left of another add-on (ip route show root ${formatCidr(cidr)})`,
     ),
   ];
 }

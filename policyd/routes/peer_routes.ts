@@ -121,8 +121,8 @@ export class PeerRoutes {
   /** Returns the device by which an address is reached without a router. */
   #onLink(address: Address): number | undefined {
     const { foreign, links, options } = this.#surroundings;
-    const route = foreign.find(address);
-    if (route === undefined || route.gateway !== undefined || route.hasOtherNextHop) return undefined;
+    const { route, discards = true } = foreign.find(address) ?? {};
+    if (route === undefined || discards || route.gateway !== undefined || route.hasOtherNextHop) return undefined;
     const link = links.find(({ index }) => index === route.outputInterface);
     const isDirect = link !== undefined && link.up && link.name !== options.bridge && link.name !== TUNNEL.name;
     return isDirect ? link.index : undefined;
@@ -171,7 +171,7 @@ export class PeerRoutes {
   /** @param isOnWay whether another program's route leads where these packets have to go */
   #report(name: string, cidr: Cidr, isOnWay: (route: Route) => boolean): void {
     const found = peerObstacles(this.#surroundings.obstacles, cidr, isOnWay);
-    this.problems.push(...obstacleProblems(`pods of Node ${name}`, cidr, found));
+    this.problems.push(...obstacleProblems(`pods of Node ${name}: pod CIDR`, cidr, found));
   }
 
   #add(name: string, route: Omit<DesiredRoute, "source" | "isTaken">): void {

@@ -2,7 +2,7 @@ import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts"
 import { type Cidr, cidrContains, formatCidr, isHostCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import { EVERY_ADDRESS } from "../../kernel/ip/special.ts";
-import { linksOf, MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
+import { type FoundRoute, linksOf, MAIN_TABLE, type Route } from "../../kernel/route/route.ts";
 import type { JudgedNode, JudgedNodes } from "../../objects/nodes/node_verdict.ts";
 import { PrefixIndex } from "../../objects/nodes/prefix_index.ts";
 import type { KernelState, NodeLink } from "./route_kernel/kernel_state.ts";
@@ -66,8 +66,8 @@ export interface RouteSurroundings {
   readonly underlay: NodeLink | undefined;
   /** MTU of pods in bytes; undefined without {@link underlay}. */
   readonly podMtu: number | undefined;
-  /** Other programs' routes: where packets would go without ours. */
-  readonly foreign: PrefixIndex<Route>;
+  /** Other programs' routes: where packets would go without ours, or whether they would be discarded. */
+  readonly foreign: PrefixIndex<FoundRoute>;
   /** The same routes by their destinations ({@link routeKey}). */
   readonly takenBy: ReadonlyMap<string, Route>;
   /** Routes that discard packets and come before ours, by destination. */
@@ -123,6 +123,10 @@ export function surroundingsOf(
     const address = addressOf(own, family);
     return address !== undefined && linksWith(address, state).length > 0 ? address : undefined;
   };
+  const found = [
+    ...foreign.map((route) => ({ route, discards: false })),
+    ...(state.discarding ?? []).map((route) => ({ route, discards: true })),
+  ];
   const primary = own?.addresses[0];
   const underlay = primary === undefined ? undefined : underlayOf(primary, state);
   return {
@@ -137,13 +141,10 @@ export function surroundingsOf(
       primary === undefined || underlay === undefined
         ? undefined
         : podMtu(options.encapsulation, underlay.mtu, familyOf(primary)),
-    foreign: byPrefix(foreign),
+    foreign: byPrefix(found),
     takenBy: byDestination(foreign),
     discarding: byDestination((state.discarding ?? []).filter(({ priority }) => priority <= ROUTE_PRIORITY)),
-    obstacles: obstaclesOf([
-      ...foreign.map((route) => ({ route, discards: false })),
-      ...(state.discarding ?? []).map((route) => ({ route, discards: true })),
-    ]),
+    obstacles: obstaclesOf(found),
     connected: foreign.flatMap(({ destination, gateway, hasOtherNextHop, protocol }) =>
       destination !== undefined && gateway === undefined && !hasOtherNextHop && protocol === PROTOCOL_KERNEL
         ? [destination]
@@ -154,10 +155,10 @@ export function surroundingsOf(
 }
 
 /** Returns routes by the prefix of addresses that take them; of equal ones the lowest metric counts, then the first. */
-function byPrefix(routes: readonly Route[]): PrefixIndex<Route> {
-  const index = new PrefixIndex<Route>();
-  for (const route of routes.toReversed().sort((a, b) => b.priority - a.priority)) {
-    index.set(route.destination ?? EVERY_ADDRESS[route.family], route);
+function byPrefix(routes: readonly FoundRoute[]): PrefixIndex<FoundRoute> {
+  const index = new PrefixIndex<FoundRoute>();
+  for (const found of routes.toReversed().sort((a, b) => b.route.priority - a.route.priority)) {
+    index.set(found.route.destination ?? EVERY_ADDRESS[found.route.family], found);
   }
   return index;
 }

@@ -18,6 +18,9 @@ const OWN = node("a", ["192.0.2.1", "2001:db8::1"], ["10.244.1.0/24", "fd00:244:
 const NEAR = node("b", ["192.0.2.2", "2001:db8::2"], ["10.244.2.0/24", "fd00:244:2::/64"]);
 const FAR = node("c", ["198.51.100.3", "2001:db8:9::3"], ["10.244.3.0/24", "fd00:244:3::/64"]);
 
+/** The index of a link of another program. */
+const OTHER = 9;
+
 interface Case {
   readonly nodes?: readonly Node[];
   readonly services?: readonly string[];
@@ -267,6 +270,27 @@ describe("policyd/routes/desired", () => {
       `10.96.0.0/16 dev ${UPLINK} src 192.0.2.1`,
       `fd00:96::/112 dev ${UPLINK} src 2001:db8::1`,
     ]);
+  });
+
+  it("SVC-19: a Service range whose packets another program's route would discard gets a route, or the route is reported", () => {
+    const discards = (destination: string, priority = 0) => ({ ...foreignRoute(destination, 0), priority });
+    for (const [discarding, other, isAdded, problem = /^$/] of [
+      [discards("10.0.0.0/8"), undefined, true],
+      [discards("0.0.0.0/0"), undefined, true],
+      [discards("0.0.0.0/0", 1024), undefined, false],
+      [discards("10.96.0.0/12"), foreignRoute("10.96.0.0/15", OTHER), false],
+      [discards("10.97.0.0/16"), foreignRoute("10.96.0.0/17", OTHER), false],
+      [discards("10.96.128.0/17", 1024), undefined, false, /^pod-networks: .*10\.96\.128\.0\/17 .*discards packets/],
+      [discards("10.96.0.0/16"), undefined, true, /discards what is sent to 10\.96\.0\.0\/16;/],
+      [discards("10.96.0.0/16", 1024), undefined, true],
+    ] as const) {
+      const routes = [...machine().routes, ...(other === undefined ? [] : [other])];
+      const state = machine({ routes: routes.map((route) => ({ ...route, priority: 100 })), discarding: [discarding] });
+      const found = desired({ nodes: [OWN], services: ["10.96.0.0/16"], state });
+      const title = `${formatCidr(discarding.destination ?? parseCidr("0.0.0.0/0"))} ${discarding.priority}`;
+      assert.equal(found.routes.size, isAdded ? 1 : 0, title);
+      assert.match(found.problems.join(), problem, title);
+    }
   });
 
   it("SVC-19: without an own Node a Service range is routed to any interface with an address, and reported if there is none", () => {
