@@ -22,7 +22,13 @@ import type { AddResult, Dns } from "../result.ts";
 import { makePodLink, WiringFailure } from "../wiring/pod_link.ts";
 import { addResult, decideWiring } from "../wiring/wiring.ts";
 import { allowIpv6, ensureNodeBridge } from "./bridge.ts";
-import { addressesOf, foreignAddresses, freshGateways, refuseOwnAddress } from "./bridge_addresses.ts";
+import {
+  addressesOf,
+  addressesOnBridge,
+  foreignAddresses,
+  freshGateways,
+  refuseOwnAddress,
+} from "./bridge_addresses.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
 import { recordOf } from "./record.ts";
 
@@ -97,10 +103,17 @@ function attach(
   const { ranges, requested } = configuration.ipam;
   const wanted = given?.map(({ address }) => address.address) ?? requested;
   const claim = (): readonly Allocation[] => {
+    const isOnBridge = addressesOnBridge(node, hostSocket, configuration, bridge.index);
     if (given === undefined) {
       const isForeign = foreignAddresses(node, hostSocket, configuration, { index: bridge.index, addresses: own });
-      return store.allocate(ranges, attachment, requested, "caller", isForeign);
+      return store.allocate(ranges, attachment, requested, "caller", (one) => isForeign(one) || isOnBridge(one));
     }
+    const taken = wanted.find(isOnBridge);
+    if (taken !== undefined)
+      throw new DrawbridgeError(
+        "ERR_ADDRESS_UNAVAILABLE",
+        `${formatAddress(taken)}: a pod on bridge ${bridge.name} has it; expected an address that no other pod of this node has`,
+      );
     // Also reserves an external plugin's addresses: no two pods share one, and DEL finds them without a record.
     store.reserve(wanted, attachment);
     return given;

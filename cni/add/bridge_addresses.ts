@@ -5,6 +5,7 @@ import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, formatCidr, isHostCidr } from "../../kernel/ip/cidr.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import { getNeighbour, parseNeighbour } from "../../kernel/route/neighbour.ts";
 import { isLocalRoute, lookUpMatchedRoute, parseRoute, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
 import { findLink } from "../../kernel/route/socket.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
@@ -128,6 +129,27 @@ export function foreignAddresses(
     const text = formatAddress(address);
     const isHeld = stores.some((store) => isReserved(node, `${store}/${text}`));
     return isHeld || hasRouteElsewhere(socket, address, bridge.index);
+  };
+}
+
+/**
+ * Returns a function that says whether a pod on the bridge has an address that the network's store does not reserve: it
+ * came from another network, another IPAM plugin or another store. The pod's neighbour entry on the bridge would become
+ * the next pod's. Records are read only for an address that has such an entry: one without a pod is left over.
+ */
+export function addressesOnBridge(
+  node: PluginMachine,
+  socket: NetlinkSocket,
+  { name, runDir, ipam }: Pick<BridgeConfiguration, "name" | "runDir" | "ipam">,
+  bridge: number,
+): (address: Address) => boolean {
+  let recorded: ReadonlySet<Address> | undefined;
+  return (address) => {
+    const message = socket.batch([getNeighbour(bridge, address)])[0]?.messages[0];
+    if (message === undefined || parseNeighbour(message)?.permanent !== true) return false;
+    if (isReserved(node, `${ipam.dataDir}/${name}/${formatAddress(address)}`)) return false;
+    recorded ??= node.rare().recordedAddresses(node, runDir);
+    return recorded.has(address);
   };
 }
 

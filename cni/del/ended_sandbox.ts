@@ -84,18 +84,26 @@ export function givingWay(node: PluginMachine, runDir: string, taker: Attachment
   const claims = new ClaimIndex<AttachmentRecord>();
   for (const claim of claimsOfRecord(taker)) claims.addClaim(claim, taker);
   const hasLink = linksOf(node);
-  return recordedNetworks(runDir, node.files)
-    .flatMap((network) => listAttachments(runDir, network, node.files).records)
-    .filter(
-      (holder) =>
-        (holder.containerId !== taker.containerId || holder.ifname !== taker.ifname) &&
-        claimsOfRecord(holder).some((claim) => claims.find(claim) !== undefined) &&
-        givesWay(node, holder, taker, hasLink),
-    );
+  return allRecords(node, runDir).filter(
+    (holder) =>
+      (holder.containerId !== taker.containerId || holder.ifname !== taker.ifname) &&
+      claimsOfRecord(holder).some((claim) => claims.find(claim) !== undefined) &&
+      givesWay(node, holder, taker, hasLink),
+  );
+}
+
+function allRecords(node: PluginMachine, runDir: string): readonly AttachmentRecord[] {
+  return recordedNetworks(runDir, node.files).flatMap((name) => listAttachments(runDir, name, node.files).records);
+}
+
+/** Returns the addresses of the pods that have a record, in all networks. */
+export function recordedAddresses(node: PluginMachine, runDir: string): ReadonlySet<Address> {
+  return new Set(allRecords(node, runDir).flatMap(({ addresses }) => addresses.map(({ address }) => address)));
 }
 
 /**
- * Detaches the sandboxes that hold an address of a new sandbox, have no link any more and give way to the new one.
+ * Detaches the sandboxes of all networks that hold an address of a new sandbox, have no link any more and give way to
+ * the new one.
  *
  * An IPAM plugin of others that gives such an address again has released it before. Its DEL, which frees what else it
  * holds for the ended sandbox, is called by an ADD a quarter of an hour later.
@@ -110,19 +118,20 @@ export function detachHolders(
   taker: Attachment,
   home: NetworkNamespace,
 ): boolean {
-  const { runDir, name } = configuration;
+  const { runDir } = configuration;
   const { pod } = taker.arguments;
   const sandbox = { containerId: taker.containerId, ...(pod === undefined ? {} : { pod }) };
   const hasLink = linksOf(node);
-  const holders = listAttachments(runDir, name, node.files).records.filter(
+  const holders = allRecords(node, runDir).filter(
     (holder) =>
       holder.addresses.some(({ address }) => wanted.includes(address)) &&
       !hasLink(holder.hostInterface) &&
       givesWay(node, holder, sandbox, hasLink),
   );
-  for (const { containerId, ifname, dataDir } of holders) {
-    node.deleting().del(node, configuration, { ...taker, containerId, ifname }, { home, namespace: undefined });
-    if (dataDir === delegatedDirectory(runDir)) noteEnded(node, runDir, { network: name, containerId, ifname });
+  for (const { network, containerId, ifname, dataDir } of holders) {
+    const ended = { ...taker, containerId, ifname };
+    node.deleting().del(node, { ...configuration, name: network }, ended, { home, namespace: undefined });
+    if (dataDir === delegatedDirectory(runDir)) noteEnded(node, runDir, { network, containerId, ifname });
   }
   return holders.length > 0;
 }

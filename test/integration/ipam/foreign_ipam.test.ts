@@ -6,6 +6,7 @@ import type { Lab } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
 import type { FakeIpam } from "../../support/ipam/fake_ipam.ts";
 import { BOTH, ForeignIpamNode } from "../../support/ipam/foreign_ipam_node.ts";
+import { until } from "../../support/until.ts";
 import { suiteLab } from "../../support/suite_lab.ts";
 import { addressesOf, nodeState } from "../../support/cni/kernel_state.ts";
 import { requirePeer } from "../../support/cni/peer.ts";
@@ -193,5 +194,80 @@ describe("an IPAM plugin of others", function () {
     call("CHECK", { prevResult });
     call("DEL", { prevResult });
     assert.deepEqual(nodeState(wired.node).reservations, []);
+  });
+
+  it("IPAM-05 ENDED-01: ADD refuses an address that another pod of the network has and releases it at the IPAM plugin, and takes it once that pod has ended", async () => {
+    const [first, second] = [node.pod("first"), node.pod("second")];
+    assert.equal(node.attach(first).exitCode, 0);
+    const { error } = node.attach(second);
+    assert.equal(error?.code, 103);
+    assert.match(error?.msg ?? "", new RegExp(`10\\.99\\.0\\.5 is held by "${first.containerId}"`));
+    assert.deepEqual(ipam.verbs, ["ADD", "ADD", "DEL"]);
+    assert.equal(ipam.held.length, 1);
+    assert.deepEqual(addressesOf(first, "eth0"), ["10.99.0.5/32", "fd00:99::5/128"]);
+    assert.equal(node.detach(second).exitCode, 0);
+    await node.assertReached([
+      [wired.node, first, "10.99.0.5"],
+      [wired.node, first, "fd00:99::5"],
+    ]);
+    let held = first;
+    for (const taking of [{}, { name: "other" }]) {
+      lab.remove(held);
+      await until(() => nodeState(wired.node).podLinks.length === 0, "the kernel has removed the link", 20_000);
+      assert.equal(node.attach(second, taking).exitCode, 0);
+      assert.equal(node.detach(held).exitCode, 0);
+      assert.equal(node.detach(second, taking).exitCode, 0);
+      assert.deepEqual(ipam.held, []);
+      node.assertNothingLeft(second);
+      held = node.pod("third");
+      if (!("name" in taking)) assert.equal(node.attach(held).exitCode, 0);
+    }
+  });
+
+  it("IPAM-05: no pod gets an address that a pod of another network, IPAM plugin or store on the bridge has", () => {
+    const foreign = node.changes();
+    const dataDir = wired.node.dataDir;
+    const ipv4Only = { ranges: [[{ subnet: "10.99.0.0/24", rangeStart: "10.99.0.5" }]] };
+    const own = { ipam: { type: "host-local", dataDir, ...ipv4Only } };
+    const moved = { ipam: { ...own.ipam, dataDir: `${dataDir}/moved` } };
+    const renamed = { name: "renamed" };
+    const rows: readonly (readonly [first: Configuration, second: Configuration, given: string | number])[] = [
+      [own, { ...own, ...renamed }, "10.99.0.6/32"],
+      [own, { ...own, ...renamed, runtimeConfig: { ips: ["10.99.0.5"] } }, 103],
+      [own, moved, "10.99.0.6/32"],
+      [own, foreign, 103],
+      [own, { ...foreign, ...renamed }, 103],
+      [foreign, own, "10.99.0.6/32"],
+      [foreign, { ...own, ...renamed }, "10.99.0.6/32"],
+      [foreign, { ...foreign, ...renamed }, 103],
+    ];
+    for (const [index, [before, after, given]] of rows.entries()) {
+      node.reset();
+      const [first, second] = [node.pod("first"), node.pod("second")];
+      assert.equal(node.attach(first, before).exitCode, 0);
+      const { exitCode, error, stdout } = node.attach(second, after);
+      assert.equal(exitCode === 0 ? addressesOf(second, "eth0")[0] : error?.code, given, `row ${index}: ${stdout}`);
+      for (const [pod, changes] of [
+        [second, after],
+        [first, before],
+      ] as const)
+        assert.equal(node.detach(pod, changes).exitCode, 0);
+      node.assertNothingLeft(second);
+    }
+    const entry = ["10.99.0.5", "lladdr", "02:00:00:00:00:01", "dev", "cni0", "nud", "permanent"];
+    wired.node.exec("ip", ["neighbour", "replace", ...entry]);
+    const pod = node.pod("free");
+    assert.equal(node.attach(pod).exitCode, 0, "an entry without a pod does not count");
+    assert.equal(node.detach(pod).exitCode, 0);
+  });
+
+  it("IPAM-05: ADD refuses an address that the bridge has", () => {
+    const [first, second] = [node.pod("holds"), node.pod("wants")];
+    assert.equal(node.attach(first).exitCode, 0);
+    ipam.gives({ ips: [{ address: "10.99.0.1/24", gateway: "10.99.0.7" }] });
+    const { error } = node.attach(second);
+    assert.equal(error?.code, 101);
+    assert.match(error?.msg ?? "", /has the address 10\.99\.0\.1\/24/);
+    assert.equal(node.detach(first).exitCode, 0);
   });
 });

@@ -10,7 +10,7 @@ import type { FakeIpam } from "../../support/ipam/fake_ipam.ts";
 import { BOTH, ForeignIpamNode } from "../../support/ipam/foreign_ipam_node.ts";
 import { until } from "../../support/until.ts";
 import { suiteLab } from "../../support/suite_lab.ts";
-import { addressesOf, nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
+import { nodeState, nothingHeld } from "../../support/cni/kernel_state.ts";
 import { rawCall } from "../../support/cni/raw_call.ts";
 
 /** A script with which the fake leaves a process that outlives it, with all its descriptors except standard error. */
@@ -186,38 +186,6 @@ describe("an IPAM plugin of others that fails", function () {
     assert.deepEqual([exitCode, error?.code, error?.msg], [1, 120, "10.99.0.5 belongs to pod b"]);
     assert.equal(node.detach(pod).exitCode, 0);
     node.assertNothingLeft(pod);
-  });
-
-  it("IPAM-05 ENDED-01: ADD refuses an address that another pod of the network has and releases it at the IPAM plugin, and takes it once that pod has ended", async () => {
-    const [first, second] = [node.pod("first"), node.pod("second")];
-    assert.equal(node.attach(first).exitCode, 0);
-    const { error } = node.attach(second);
-    assert.equal(error?.code, 103);
-    assert.match(error?.msg ?? "", new RegExp(`10\\.99\\.0\\.5 is held by "${first.containerId}"`));
-    assert.deepEqual(ipam.verbs, ["ADD", "ADD", "DEL"]);
-    assert.equal(ipam.held.length, 1);
-    assert.deepEqual(addressesOf(first, "eth0"), ["10.99.0.5/32", "fd00:99::5/128"]);
-    assert.equal(node.detach(second).exitCode, 0);
-    await node.assertReached([
-      [wired.node, first, "10.99.0.5"],
-      [wired.node, first, "fd00:99::5"],
-    ]);
-    lab.remove(first);
-    await until(() => nodeState(wired.node).podLinks.length === 0, "the kernel has removed the link", 20_000);
-    assert.equal(node.attach(second).exitCode, 0);
-    for (const pod of [first, second]) assert.equal(node.detach(pod).exitCode, 0);
-    assert.deepEqual(ipam.held, []);
-    node.assertNothingLeft(second);
-  });
-
-  it("IPAM-05: ADD refuses an address that the bridge has", () => {
-    const [first, second] = [node.pod("holds"), node.pod("wants")];
-    assert.equal(node.attach(first).exitCode, 0);
-    ipam.gives({ ips: [{ address: "10.99.0.1/24", gateway: "10.99.0.7" }] });
-    const { error } = node.attach(second);
-    assert.equal(error?.code, 101);
-    assert.match(error?.msg ?? "", /has the address 10\.99\.0\.1\/24/);
-    assert.equal(node.detach(first).exitCode, 0);
   });
 
   it("P18: a DEL after an ADD that was killed while the IPAM plugin ran waits for the plugin, and then releases what it gave", async () => {

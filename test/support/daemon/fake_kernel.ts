@@ -17,6 +17,10 @@ const RTM_NEWROUTE = 24;
 const RTM_GETROUTE = 26;
 const RTM_NEWNEIGH = 28;
 const RTM_DELNEIGH = 29;
+const RTM_GETNEIGH = 30;
+/** NUD_PERMANENT, and the offset of the state in struct ndmsg. */
+const PERMANENT = 0x80;
+const STATE_OFFSET = 8;
 /** IPCTNL_MSG_CT_GET (include/uapi/linux/netfilter/nfnetlink_conntrack.h). */
 const GET_CONNECTIONS = messageType(Subsystem.CONNTRACK, 1);
 const RTN_UNICAST = 1;
@@ -159,6 +163,7 @@ export class FakeKernel {
       const link = namespace === "node" ? this.#wayTo.get(destinationOf(message)) : undefined;
       return link === undefined ? routeAnswer(message, RTN_LOCAL) : routeAnswer(message, RTN_UNICAST, link);
     }
+    if (message.type === RTM_GETNEIGH) return this.#describeNeighbour(namespace, message);
     if (message.type === RTM_GETADDR || message.type === GET_CONNECTIONS) {
       // There are no flows to list.
       if (message.type === GET_CONNECTIONS) this.#listsOfFlows++;
@@ -213,6 +218,15 @@ export class FakeKernel {
     this.neighbours[namespace].add(address);
     if (namespace === "node") this.#wayTo.set(address, neighbour.index);
     return 0;
+  }
+
+  #describeNeighbour(namespace: "node" | "pod", message: ReceivedMessage): readonly Uint8Array[] {
+    const neighbour = parseNeighbour(message);
+    const isKnown = neighbour !== undefined && this.neighbours[namespace].has(formatAddress(neighbour.address));
+    if (!isKnown) return [acknowledge(message, -Errno.ENOENT)];
+    const body = Uint8Array.from(message.body);
+    body[STATE_OFFSET] = PERMANENT;
+    return [datagram(RTM_NEWNEIGH, message.sequence, body), acknowledge(message, 0)];
   }
 
   #describe(namespace: "node" | "pod", message: ReceivedMessage): readonly Uint8Array[] {
