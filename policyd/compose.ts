@@ -238,7 +238,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     period: 2 * syncPeriod,
   });
   const health = openHealth(configuration, machine);
-  const cleanup = kernelAddressCleanup(machine);
+  const cleanup = kernelAddressCleanup(machine, services.affinityPorts);
   const node = new AttachmentRules({
     ...machine,
     ...presence,

@@ -4,7 +4,7 @@ import { decodeBody } from "../netlink/message.ts";
 import { NetlinkSocket } from "../netlink/socket.ts";
 import type { Syscalls } from "../syscall/syscalls.ts";
 import { type Change, requestsOf } from "./encode/change.ts";
-import { elementPieces, readElements } from "./decode/element_list.ts";
+import { elementPieces, readElements, readElementsAt } from "./decode/element_list.ts";
 import { batchBegin, batchEnd, generationLayout, Message, nftablesRequest } from "./encode/message.ts";
 import type { Element, SetDefinition, TableReference } from "./model/object.ts";
 import { explained } from "./decode/refusal.ts";
@@ -44,10 +44,10 @@ export interface Nftables {
   /** Returns the rules of a chain; none when there is no such chain. */
   rulesOf(reference: TableReference, chain: string): readonly RuleState[];
   /**
-   * Returns the elements of one set. An element's timeout is the full one, not the remaining time, and is omitted when
-   * it is the set's own.
+   * Returns the elements of one set, or those with some keys. An element's timeout is the full one, not the remaining
+   * time, and is omitted when it is the set's own.
    */
-  elements(reference: TableReference, set: SetDefinition): readonly Element[];
+  elements(reference: TableReference, set: SetDefinition, keys?: readonly Element["key"][]): readonly Element[];
   /**
    * Yields {@link elements} in pieces of some hundred, between which anything may be committed. Elements that are
    * deleted from this set meanwhile hide others, and repeated elements are a sign of the same: then the list must be
@@ -112,7 +112,8 @@ export class NftablesSocket implements Nftables {
     return readRules(this.#socket, reference, chain);
   }
 
-  elements(reference: TableReference, set: SetDefinition): readonly Element[] {
+  elements(reference: TableReference, set: SetDefinition, keys?: readonly Element["key"][]): readonly Element[] {
+    if (keys !== undefined) return readElementsAt(this.#socket, reference, set, keys);
     return readElements(this.#socket, reference, set);
   }
 

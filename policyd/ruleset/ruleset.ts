@@ -161,16 +161,16 @@ export class Ruleset {
   }
 
   /**
-   * Deletes elements at once that rules have written into a set.
+   * Deletes the elements with these keys at once, as far as rules have written them into a set.
    *
    * @returns the number of deleted elements
    * @throws DrawbridgeError when the kernel refuses
    */
-  deleteWritten(reference: TableReference, name: string, isMeant: (element: Element) => boolean): number {
+  deleteWritten(reference: TableReference, name: string, keys: readonly Element["key"][]): number {
     const table = this.tableNamed(reference.family, reference.name);
     const set = table && this.#objects.set(tableKey(table), name);
     if (table === undefined || set === undefined || this.#phase === "stopped") return 0;
-    const deleted = this.#writer.deleteWritten(table, set, isMeant);
+    const deleted = this.#writer.deleteWritten(table, set, keys);
     if (deleted > 0) this.#counts.commits++;
     return deleted;
   }

@@ -24,7 +24,7 @@ export interface TableWriterParts {
   readonly elements: DesiredElements;
 }
 
-/** How often the elements are listed again when some have expired before their deletion. */
+/** How often the elements are looked up again when some have expired before their deletion. */
 const DELETION_ATTEMPTS = 5;
 /** The work of reading between two turns of the event loop ({@link readTable}). */
 export const READ_WORK = 64;
@@ -157,14 +157,14 @@ export class TableWriter {
   }
 
   /**
-   * Deletes elements that rules have written.
+   * Deletes the elements with these keys, as far as rules have written them.
    *
    * @returns the number of deleted elements
    * @throws DrawbridgeError when the kernel refuses; an element that has expired meanwhile is not an error
    */
-  deleteWritten(table: Table, set: SetDefinition, isMeant: (element: Element) => boolean): number {
+  deleteWritten(table: Table, set: SetDefinition, keys: readonly Element["key"][]): number {
     for (let attempt = 1; ; attempt++) {
-      const meant = this.#parts.kernel.elements(table, set).filter(isMeant);
+      const meant = this.#parts.kernel.elements(table, set, keys);
       if (meant.length === 0) return 0;
       try {
         this.send([{ kind: "delete elements", table, set, elements: meant.map(({ key }) => ({ key })) }]);

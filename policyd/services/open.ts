@@ -51,6 +51,8 @@ export interface OpenedServices {
   /** Empty if another program serves Services. */
   readonly components: readonly ServiceProxy[];
   readonly staleFlows: () => number;
+  /** Returns the numbers of the ports whose clients stay with an endpoint. */
+  readonly affinityPorts: () => Iterable<number>;
   /** Returns the elements of an attachment. */
   readonly elementsOf: (attachment: AttachmentRecord) => readonly DesiredElement[];
 }
@@ -65,7 +67,8 @@ export function openServices(configuration: Configuration, machine: ServicesMach
   const { nodePortAddresses, refuseExternalIPs } = configuration;
   const { clock, logger, events, metrics } = machine;
   const stale = staleFlows(configuration, machine);
-  if (!configuration.services) return { components: [], staleFlows: stale.deleted, elementsOf: () => [] };
+  const none = { components: [], staleFlows: stale.deleted, affinityPorts: () => [], elementsOf: () => [] };
+  if (!configuration.services) return none;
   const component = new ServiceProxy({
     ...machine,
     ...(configuration.externalIPsTakePorts ? {} : { yielded: new YieldedFrontends(yieldedParts(machine)) }),
@@ -80,7 +83,8 @@ export function openServices(configuration: Configuration, machine: ServicesMach
       proxyMode(nodeHttpListener(), clock),
     ],
   });
-  return { components: [component], staleFlows: stale.deleted, elementsOf: serviceElements };
+  const affinityPorts = (): Iterable<number> => component.affinityPorts();
+  return { components: [component], staleFlows: stale.deleted, affinityPorts, elementsOf: serviceElements };
 }
 
 /** Returns the parts of {@link YieldedFrontends}, in the network namespace of the calling thread. */

@@ -18,6 +18,7 @@ import { FrontendHolders, type FrontendId } from "./elements/arbitration.ts";
 import type { CompileContext, NodePortAddresses } from "./rules/context.ts";
 import { type CompiledService, compileFrontends, type FrontendClaims } from "./elements/compile_service.ts";
 import { sourceHooks } from "./rules/check_part.ts";
+import { portIdentity, portNumber } from "./rules/priority_number.ts";
 import { RESTRICTED_PORTS } from "./rules/frontend_sets.ts";
 import { nodePortElements, protectedElements } from "./elements/node_elements.ts";
 import { ServiceIndex } from "./elements/service_index.ts";
@@ -113,6 +114,14 @@ export class ServiceProxy implements ObjectConsumer {
   synced(): void {
     this.#turns.begin();
     this.#parts.yielded?.synced();
+  }
+
+  /** Yields the numbers of the ports whose clients stay, without the numbers of their timeouts. */
+  *affinityPorts(): Generator<number> {
+    for (const { service } of this.#room.parts.values()) {
+      if (usedTimeout(service) === undefined) continue;
+      for (const port of service.ports) yield portNumber(portIdentity(service.key, port), 0);
+    }
   }
 
   problems(): readonly string[] {

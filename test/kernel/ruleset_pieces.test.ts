@@ -96,6 +96,23 @@ describe("a large set that is read in pieces", () => {
     assert.deepEqual([...nft.elementsInPieces(table, other)].flat(), [{ key: [sampleAddress(1)] }]);
   });
 
+  it("POD-20: elements are found by their keys, without those that the set does not have", () => {
+    const keys = [3, MANY, 5, MANY + 1].map((number) => element(number).key);
+    assert.deepEqual(nft.elements(table, targets, keys), [], "no such set");
+    nft.commit(tableChanges(table, new Map([[targets.name, elements(0, MANY)]])));
+    assert.deepEqual(nft.elements(table, targets, keys), [element(3), element(5)]);
+    const all = elements(0, 100);
+    assert.deepEqual(
+      nft.elements(
+        table,
+        targets,
+        all.map(({ key }) => key),
+      ),
+      all,
+    );
+    assert.deepEqual(nft.elements(table, targets, []), []);
+  });
+
   it("DP-08 DP-09: changes by strangers are repaired while ours go on, and ours do not count as theirs", async function () {
     this.timeout(2 * PATIENCE_MILLISECONDS);
     const ruleset = rulesetOver(nft, [table], { clock: realClock });

@@ -1,10 +1,12 @@
 import { NetlinkError } from "../../netlink/error.ts";
+import { messageType, Subsystem } from "../../netlink/netfilter_message.ts";
 import type { Request } from "../../netlink/message.ts";
 import type { NetlinkSocket } from "../../netlink/socket.ts";
 import { Errno } from "../../syscall/errno.ts";
 import type { Scalar } from "../model/data_type.ts";
 import { type ElementCode, elementCode, INTERVAL_END, keyText } from "../encode/element.ts";
 import { ElementDecoder, rangesOf } from "./element_decoder.ts";
+import { elementMessages } from "../encode/element_request.ts";
 import { elementLayout, Message, nftablesRequest } from "../encode/message.ts";
 import type { Element, SetDefinition, TableReference } from "../model/object.ts";
 
@@ -29,6 +31,32 @@ export function readElements(
   }
   const reason = `the set grew or shrank during each of ${ATTEMPTS} lists`;
   throw new NetlinkError(request.operation, Errno.EINTR, reason);
+}
+
+/**
+ * Returns the elements with these keys, as far as the set has them; none without the set. The kernel looks each of them
+ * up, however large the set is.
+ *
+ * @throws NetlinkError when the kernel refuses
+ */
+export function readElementsAt(
+  socket: NetlinkSocket,
+  table: TableReference,
+  set: SetDefinition,
+  keys: readonly Element["key"][],
+): readonly Element[] {
+  const code = elementCode(set);
+  const decoder = new ElementDecoder(code);
+  const kind = messageType(Subsystem.NFTABLES, Message.GET_ELEMENTS);
+  const requests = keys.flatMap((key) =>
+    elementMessages({ kind: "delete elements", table, set, elements: [{ key }] }, code, undefined),
+  );
+  // A lookup has the body of a deletion.
+  const lookups = requests.map((one) => ({ ...one, operation: `get ${set.name}`, type: kind }));
+  return socket.batch(lookups).flatMap(({ error, messages }) => {
+    if (error !== undefined && error.errnoName !== "ENOENT") throw error;
+    return messages.flatMap(({ body }) => decoder.decode(body));
+  });
 }
 
 /**

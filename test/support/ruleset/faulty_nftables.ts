@@ -61,9 +61,9 @@ export class FaultyNftables implements Nftables {
     return this.#kernel.rulesOf(reference, chain);
   }
 
-  elements(reference: TableReference, set: SetDefinition): readonly Element[] {
+  elements(reference: TableReference, set: SetDefinition, keys?: readonly Element["key"][]): readonly Element[] {
     this.#mayFail();
-    return this.#kernel.elements(reference, set);
+    return this.#kernel.elements(reference, set, keys);
   }
 
   *elementsInPieces(reference: TableReference, set: SetDefinition): ElementPieces {

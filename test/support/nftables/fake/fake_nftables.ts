@@ -64,8 +64,9 @@ export class FakeNftables implements Nftables {
     return this.#tables.get(nameOf(reference))?.chains.get(chain)?.rules ?? [];
   }
 
-  elements(reference: TableReference, set: SetDefinition): readonly Element[] {
-    return [...(this.#tables.get(nameOf(reference))?.content.get(set.name)?.values() ?? [])];
+  elements(reference: TableReference, set: SetDefinition, keys?: readonly Element["key"][]): readonly Element[] {
+    const content = this.#tables.get(nameOf(reference))?.content.get(set.name) ?? new Map<string, Element>();
+    return keys?.flatMap((key) => content.get(keyText(key)) ?? []) ?? [...content.values()];
   }
 
   /**

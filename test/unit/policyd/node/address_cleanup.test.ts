@@ -15,14 +15,14 @@ function addresses(...texts: readonly string[]): readonly Address[] {
 function setUp() {
   const journal: string[] = [];
   const state: { refusal: Error | undefined } = { refusal: undefined };
-  const note = (what: string) => (given: ReadonlySet<Address>) => {
+  const note = (what: string) => async (given: ReadonlySet<Address>) => {
     journal.push(`${what} ${[...given].map((address) => formatAddress(address)).join(" ")}`);
     if (state.refusal !== undefined) throw state.refusal;
   };
   return {
     journal,
     state,
-    memory: new AddressCleanup({ forgetFlows: async (given) => note("flows")(given), forgetClients: note("clients") }),
+    memory: new AddressCleanup({ forgetFlows: note("flows"), forgetClients: note("clients") }),
   };
 }
 

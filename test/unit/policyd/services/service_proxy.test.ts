@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { Chain } from "../../../../kernel/nftables/model/object.ts";
 import type { DesiredElement } from "../../../../policyd/ruleset/desired/desired_element.ts";
 import type { Haste } from "../../../../policyd/ruleset/batch_window.ts";
+import { DURATION_BITS } from "../../../../policyd/services/rules/priority_number.ts";
 import { serviceProxy } from "../../../support/services/proxy.ts";
 import { recordingLogger } from "../../../support/recording_logger.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
@@ -113,6 +114,22 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
     assert.deepEqual(component.problems(), []);
     assert.ok(written().includes("remember_1128"));
     assert.equal(claims.get("affinity timeout 1128")?.length, 2, "the elements that lead to its chains");
+  });
+
+  it("POD-20: the ports whose clients stay are known by their numbers in the clients' entries", () => {
+    const { component, claims, apply, remove } = setUp();
+    const affinity = ", sessionAffinity: ClientIP";
+    apply(`${service("a", "10.96.0.1", affinity)}---${slice("a", "10.244.1.7")}`);
+    apply(`${service("b", "10.96.0.2")}---${slice("b", "10.244.1.8")}`);
+    const { element } = claims.get("Service default/a")?.find(({ set }) => set.startsWith("number")) ?? {};
+    const number = element?.data !== undefined && !("kind" in element.data) ? Number(element.data[0]) : 0;
+    assert.ok((number & DURATION_BITS) > 0);
+    assert.deepEqual([...component.affinityPorts()], [(number & ~DURATION_BITS) >>> 0]);
+    apply(service("b", "10.96.0.2", affinity));
+    assert.equal([...component.affinityPorts()].length, 2);
+    remove("a");
+    apply(service("b", "10.96.0.2"));
+    assert.deepEqual([...component.affinityPorts()], []);
   });
 
   it("SYNC-09: only a new Service without a slice waits for its companion", () => {
