@@ -1,6 +1,9 @@
 import type { Machine } from "../machine.ts";
+import { HttpApiWriter } from "../api_write/http_api_writer.ts";
 import { type ApiWriter, pauseAfter, type Write, type WriteOutcome } from "../api_write/api_writer.ts";
-import type { Cancel } from "../lib/clock.ts";
+import type { Configuration } from "../configuration/configuration.ts";
+import { apiCredentials } from "../sources/open.ts";
+import { ControlLoop, type NextPass } from "../lib/control_loop.ts";
 import { type ClusterEvent, eventOf } from "./event.ts";
 import { FairQueue } from "../lib/fair_queue.ts";
 import type { Notice, NoticeSink } from "./notice.ts";
@@ -56,20 +59,23 @@ export class EventLog implements NoticeSink {
   readonly #counts: Record<Fate, number> = { created: 0, known: 0, suppressed: 0, dropped: 0 };
   /** By namespace, so an author of bad objects delays only Events about that author's namespace. */
   readonly #waiting = new FairQueue<ClusterEvent>(MOST_WAITING);
-  /** Whether an Event is being sent or waits for a retry. */
-  #isBusy = false;
-  #isStopped = false;
+  /** The Event that is being sent or waits for a retry. */
+  #current: { readonly event: ClusterEvent; attempts: number } | undefined;
+  readonly #loop: ControlLoop;
   #wasForbidden = false;
   /** Failures in a row, over all Events. */
   #failures = 0;
-  #cancel: Cancel = () => {};
+  /** The clock's time before which nothing is sent. */
+  #notBefore = 0;
 
   constructor(parts: EventLogParts) {
     this.#parts = parts;
+    const pass = (): NextPass | Promise<NextPass> => (this.#wait === 0 ? this.#send() : this.#wait);
+    this.#loop = new ControlLoop({ clock: parts.clock, pass, pause: () => this.#wait ?? 0 });
   }
 
   tell(notice: Notice): void {
-    if (this.#isStopped) return;
+    if (this.#loop.isStopped) return;
     const { clock, nodeName } = this.#parts;
     const now = clock.now();
     const event = eventOf(notice, nodeName, clock.time());
@@ -82,7 +88,7 @@ export class EventLog implements NoticeSink {
     this.#reported.set(idOf(event), now);
     const beyond = this.#waiting.add(namespaceOf(notice.regarding.key), event);
     if (beyond !== undefined) this.#drop(beyond);
-    this.#goOn();
+    this.#loop.run();
   }
 
   counts(): EventCounts {
@@ -91,8 +97,7 @@ export class EventLog implements NoticeSink {
 
   /** Drops the waiting Events: the next daemon finds the same problems itself. */
   stop(): void {
-    this.#isStopped = true;
-    this.#cancel();
+    void this.#loop.stop();
     this.#waiting.clear();
     this.#parts.writer.stop();
   }
@@ -104,43 +109,40 @@ export class EventLog implements NoticeSink {
     return bucket.take(now);
   }
 
-  #goOn(): void {
-    if (this.#isBusy || this.#isStopped) return;
-    const { clock } = this.#parts;
-    if (this.#waiting.size === 0) return;
-    this.#isBusy = true;
-    const wait = this.#all.wait(clock.now());
-    if (wait > 0) {
-      this.#later(wait, () => this.#free());
-      return;
+  /** Milliseconds until an Event may be sent; undefined while none waits. */
+  get #wait(): number | undefined {
+    if (this.#current === undefined && this.#waiting.size === 0) return undefined;
+    const now = this.#parts.clock.now();
+    return Math.max(0, this.#notBefore - now, this.#current === undefined ? this.#all.wait(now) : 0);
+  }
+
+  /** Sends Events as long as one may be sent. @returns milliseconds until the next one */
+  async #send(): Promise<NextPass> {
+    const { clock, writer, random } = this.#parts;
+    while (this.#wait === 0) {
+      const current = (this.#current ??= this.#next());
+      if (current === undefined) continue;
+      const outcome = outcomeOf(await writer.write(requestOf(current.event)));
+      if (this.#loop.isStopped) return undefined;
+      const isFailed = outcome.type === "failed";
+      this.#failures = isFailed ? this.#failures + 1 : 0;
+      // After a failure the next Event waits too, since the server has just failed to take one.
+      if (isFailed) this.#notBefore = clock.now() + pauseAfter(this.#failures, outcome.retryAfter, random());
+      if (isFailed && ++current.attempts < MOST_ATTEMPTS) continue;
+      this.#settle(current.event, outcome);
+      this.#current = undefined;
     }
-    this.#all.take(clock.now());
+    return this.#wait;
+  }
+
+  /** Takes the next Event; undefined where it may not be written. */
+  #next(): { readonly event: ClusterEvent; attempts: number } | undefined {
+    this.#all.take(this.#parts.clock.now());
     const event = this.#waiting.take();
-    if (event !== undefined) void this.#write(event, 1);
-  }
-
-  #free(): void {
-    this.#isBusy = false;
-    this.#goOn();
-  }
-
-  async #write(event: ClusterEvent, attempt: number): Promise<void> {
-    if (this.#forbidden.get(event.namespace) === true) {
-      this.#drop(event);
-      this.#free();
-      return;
-    }
-    const outcome = outcomeOf(await this.#parts.writer.write(requestOf(event)));
-    if (this.#isStopped) return;
-    this.#failures = outcome.type === "failed" ? this.#failures + 1 : 0;
-    if (outcome.type === "failed" && attempt < MOST_ATTEMPTS) {
-      this.#later(this.#pause(outcome.retryAfter), () => void this.#write(event, attempt + 1));
-      return;
-    }
-    this.#settle(event, outcome);
-    // After a failure the next Event waits too, since the server has just failed to take one.
-    if (outcome.type === "failed") this.#later(this.#pause(outcome.retryAfter), () => this.#free());
-    else this.#free();
+    if (event === undefined) return undefined;
+    if (this.#forbidden.get(event.namespace) !== true) return { event, attempts: 0 };
+    this.#drop(event);
+    return undefined;
   }
 
   #settle(event: ClusterEvent, outcome: Outcome): void {
@@ -183,14 +185,6 @@ export class EventLog implements NoticeSink {
     this.#counts.dropped++;
     this.#reported.delete(idOf(event));
   }
-
-  #pause(retryAfter: number | undefined): number {
-    return pauseAfter(this.#failures, retryAfter, this.#parts.random());
-  }
-
-  #later(milliseconds: number, action: () => void): void {
-    this.#cancel = this.#parts.clock.after(milliseconds, action);
-  }
 }
 
 function idOf({ namespace, name }: ClusterEvent): string {
@@ -207,4 +201,27 @@ type Outcome = WriteOutcome | { readonly type: "known" };
 
 function outcomeOf(outcome: WriteOutcome): Outcome {
   return outcome.status === 409 ? { type: "known" } : outcome;
+}
+
+/** Reports notices, and counts their outcomes. */
+export interface Events extends NoticeSink {
+  /** Undefined where there is no API server. */
+  counts(): EventCounts | undefined;
+  stop(): void;
+}
+
+/**
+ * Opens the reporting of Events to the API server that the objects come from; notices are ignored where objects come
+ * from a directory.
+ *
+ * @throws DrawbridgeError ERR_CONFIGURATION where no address of an API server is found
+ */
+export function openEvents(
+  configuration: Configuration,
+  { syscalls, clock, logger }: Pick<Machine, "syscalls" | "clock" | "logger">,
+): Events {
+  const { objectsDirectory, nodeName } = configuration;
+  if (objectsDirectory !== undefined) return { tell: () => {}, counts: () => undefined, stop: () => {} };
+  const writer = new HttpApiWriter(apiCredentials(configuration, syscalls), clock);
+  return new EventLog({ writer, nodeName, clock, logger, random: () => Math.random() });
 }

@@ -8,9 +8,11 @@ import type { ObjectChange } from "../../objects/model.ts";
 import type { Condition, ObjectConsumer } from "../component.ts";
 import { nodeNamed } from "../events/notice.ts";
 import { NodeProblems } from "../events/node_problems.ts";
-import type { HostFiles } from "./host_files.ts";
+import { type HostFiles, hostFiles } from "./host_files.ts";
 import { type InstallationPlaces, Installer } from "./installer.ts";
+import type { Configuration } from "../configuration/configuration.ts";
 import { CONFIGURATION_FILE } from "../configuration/schema.ts";
+import type { RouteReconciler } from "../routes/route_reconciler.ts";
 import { type NetworkParts, ownPart } from "./configuration_list.ts";
 import { ListFile } from "./list_file.ts";
 import type { JsonObject } from "./list_text.ts";
@@ -281,4 +283,28 @@ function mtuProblem(bytes: number | undefined, ranges: readonly Cidr[], nodeName
     `MTU of pods is ${bytes}; expected ${SMALLEST_IPV6_MTU} at least, since they have IPv6: make the MTU of the interface by ` +
     `which packets leave to other nodes larger by ${SMALLEST_IPV6_MTU - bytes}, or set encapsulation: never unless it is`
   );
+}
+
+/** Returns the part that keeps the plugin installed, where configured; it does nothing before it is started. */
+export function openInstallation(
+  configuration: Configuration,
+  machine: Machine,
+  routes: Pick<RouteReconciler, "podMtu" | "podMtuChanged">,
+): Installation | undefined {
+  if (!configuration.installCni) return undefined;
+  const { cniSourceDirectory, cniBinDirectory, cniConfDirectory, cniChain, cniPrimary } = configuration;
+  const installation = new Installation({
+    ...machine,
+    files: hostFiles,
+    places: { source: cniSourceDirectory, binaries: cniBinDirectory, configurations: cniConfDirectory },
+    podCidrs: configuration.podCIDRs,
+    network: configuration,
+    chain: cniChain,
+    primary: cniPrimary,
+    mtu: () => routes.podMtu,
+    syncPeriod: configuration.syncPeriod,
+  });
+  machine.ruleset.committed.subscribe(() => installation.rulesInForce());
+  routes.podMtuChanged.subscribe(() => installation.mtuChanged());
+  return installation;
 }

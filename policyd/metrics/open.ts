@@ -6,7 +6,7 @@ import type { Machine } from "../machine.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { Daemon } from "../daemon.ts";
 import type { Ruleset } from "../ruleset/ruleset.ts";
-import type { Events } from "../events/open.ts";
+import type { Events } from "../events/event_log.ts";
 import type { Logger } from "../log/logger.ts";
 import type { ObjectSource } from "../sources/object_source.ts";
 import { type ReportedServers, reportedServers, servedAddresses } from "../http/reported_servers.ts";
