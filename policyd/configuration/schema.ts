@@ -230,6 +230,14 @@ export const configurationSchema = v.pipe(
   ),
   v.forward(
     v.partialCheck(
+      [["connectionLimit"], ["policies"]],
+      ({ connectionLimit: most = 0, policies }) => most === 0 || policies,
+      "0 or none where policies is false: the rules of policies enforce it",
+    ),
+    ["connectionLimit"],
+  ),
+  v.forward(
+    v.partialCheck(
       [["answerLogGroup"], ["dropLogGroup"]],
       ({ answerLogGroup, dropLogGroup }) => answerLogGroup !== dropLogGroup,
       "another number than answerLogGroup (107 and 108 where they are not given)",

@@ -120,6 +120,8 @@ minSyncPeriod: 1
     ["minSyncPeriod: fast", /minSyncPeriod: "fast"; expected a duration such as 500ms, 0s for none, or "adaptive"/],
     ["minSyncPeriod: -1s", /minSyncPeriod: "-1s"; expected a duration such as 500ms/],
     ['minSyncPeriod: 0s\nsyncPeriod: "0"', /syncPeriod: "0"; expected a duration of 100ms at least/],
+    ["policies: false\nflowLedger: true", /flowLedger: true; expected false where policies is false/],
+    ["policies: false\nconnectionLimit: 300", /connectionLimit: 300; expected 0 or none where policies is false/],
     ["dropLogGroup: 108", /dropLogGroup: 108; expected another number than answerLogGroup/],
     ["answerLogGroup: 107", /dropLogGroup: missing; expected another number than answerLogGroup \(107 and 108 where/],
     ["networkNamespace: /run/netns/x", /networkNamespace: unknown field; one of nodeName, /],
