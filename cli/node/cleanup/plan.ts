@@ -163,15 +163,16 @@ function reasonToKeepBridge(
 }
 
 /** Returns the addresses that somebody has set; the kernel makes the link-local ones. */
-function addressesOf({ name }: CheckedLink, { addresses }: Inventory): readonly string[] {
-  const all = addresses.filter(({ link }) => link === name).map(({ address }) => formatCidr(address));
+function addressesOf(bridge: CheckedLink, { addresses }: Inventory): readonly string[] {
+  const all = addresses.filter(({ index }) => index === bridge.index).map(({ address }) => formatCidr(address));
   return all.filter((text) => !text.startsWith("fe80:"));
 }
 
 /** Returns whether a bridge is ours: its MAC address then follows from its name and its first gateway address. */
-function isOurBridge({ name, mac }: CheckedLink, { addresses }: Inventory): boolean {
-  const gateways = addresses.filter(({ link }) => link === name).map(({ address }) => formatAddress(address.address));
-  return ["", ...gateways].some((gateway) => mac === bridgeMac(sha256, name, gateway));
+function isOurBridge(bridge: CheckedLink, { addresses }: Inventory): boolean {
+  const own = addresses.filter(({ index }) => index === bridge.index);
+  const gateways = ["", ...own.map(({ address }) => formatAddress(address.address))];
+  return gateways.some((gateway) => bridge.mac === bridgeMac(sha256, bridge.name, gateway));
 }
 
 function linkRemoval({ name }: CheckedLink): Removal {

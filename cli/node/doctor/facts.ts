@@ -6,6 +6,7 @@ import type { RangeSet } from "../../../ipam/range.ts";
 import type { Reservation } from "../../../ipam/reservation.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";
+import type { InterfaceAddress } from "../../../kernel/route/interface_address.ts";
 import type { RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
 import type { Route } from "../../../kernel/route/route.ts";
 import type { Check as CheckOf, MachineFacts, Seen } from "../../../policyd/problems/check.ts";
@@ -21,10 +22,8 @@ export interface DirectRoute {
   readonly isAnswered: boolean;
 }
 
-export interface NodeAddress {
-  readonly link: string;
-  readonly address: Cidr;
-}
+/** An address of this node, by the index of its link. */
+export type NodeAddress = Pick<InterfaceAddress, "index" | "address">;
 
 /** The parts of the daemon's configuration that checks depend on. */
 export interface Expectation {

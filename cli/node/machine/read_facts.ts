@@ -9,6 +9,7 @@ import { tryTable } from "../../../kernel/nftables/table_check.ts";
 import { seen, type Seen, type CheckedLink } from "../../../policyd/problems/check.ts";
 import { uplinksOf } from "../../../policyd/routes/surroundings.ts";
 import type { Expected } from "../doctor/expectation.ts";
+import { addressOn } from "../doctor/probe/flow.ts";
 import type { NetworkFile, NodeFacts, DirectRoute, NodeAddress } from "../doctor/facts.ts";
 import type { NodePlace } from "../place.ts";
 import { attempt, readLinkKinds, readLinks, readMachine, readPorts } from "../../../policyd/checks/read_machine.ts";
@@ -30,8 +31,8 @@ import {
   readRuleset,
   readSettings,
 } from "./read_network.ts";
-import { type Address, addressPlus, familyOf } from "../../../kernel/ip/address.ts";
-import { networkAddress } from "../../../kernel/ip/cidr.ts";
+import { familyOf } from "../../../kernel/ip/address.ts";
+import { bridgeAddress } from "../../../objects/nodes/node_addresses.ts";
 import { isReached } from "../../../kernel/closed_port_probe.ts";
 import { MAIN_TABLE, type Route } from "../../../kernel/route/route.ts";
 import { isOurs } from "../../../policyd/routes/own_routes.ts";
@@ -46,7 +47,7 @@ export function readFacts(syscalls: MachineCalls, place: NodePlace, expected: Ex
   const links = attempt(() => readLinks(syscalls));
   const network = attempt(() => readNetwork(place));
   const records = attempt(() => readRecords(files, place));
-  const addresses = attempt(() => readAddresses(syscalls, seen(links) ?? []));
+  const addresses = attempt(() => readAddresses(syscalls));
   const routes = attempt(() => readRoutes(syscalls));
   const uplinks = uplinksOf(seen(routes) ?? [], seen(links) ?? []);
   const linkKinds = readLinkKinds(syscalls, ["bridge", "veth", "vxlan"]);
@@ -136,25 +137,18 @@ function probeDirectRoutes(
     readonly addresses: readonly NodeAddress[];
   },
 ): readonly DirectRoute[] {
-  const tunnel = facts.links.find(({ name }) => name === TUNNEL.name)?.index;
+  const indexOf = (link: string): number | undefined => facts.links.find(({ name }) => name === link)?.index;
+  const [own, tunnel] = [indexOf(bridge), indexOf(TUNNEL.name)];
   const found: DirectRoute[] = [];
   for (const route of facts.routes) {
     const { table, destination, gateway, outputInterface } = route;
     const isDirect = isOurs(route) && table === MAIN_TABLE && outputInterface !== tunnel;
     if (!isDirect || destination === undefined || gateway === undefined) continue;
-    const from = ownAddress(facts.addresses, bridge, gateway);
-    const to = addressPlus(networkAddress(destination), 1n);
+    const from = addressOn(facts.addresses, own, familyOf(gateway));
+    const to = bridgeAddress(destination);
     if (from === undefined || to === undefined) continue;
     found.push({ destination, gateway, to, isAnswered: isReached(syscalls, from, to, MILLISECONDS) });
     if (found.length === MOST_PROBES) break;
   }
   return found;
-}
-
-/** Returns the node's address on the bridge in the family of another address, but not the link-local one. */
-function ownAddress(addresses: readonly NodeAddress[], bridge: string, like: Address): Address | undefined {
-  return addresses
-    .filter(({ link, address }) => link === bridge && familyOf(address.address) === familyOf(like))
-    .map(({ address }) => address.address)
-    .find((address) => typeof address === "number" || address >> 118n !== 0x3fan);
 }

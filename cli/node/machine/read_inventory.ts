@@ -9,7 +9,6 @@ import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
 import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";
 import { PORT_PROGRAM } from "../../../kernel/bpf/port_table.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
-import { FAMILIES } from "../../../kernel/ip/address.ts";
 import { readBootId } from "../../../kernel/file.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
 import { dumpProxyNeighbours, parseOwnProxy } from "../../../kernel/route/neighbour.ts";
@@ -30,7 +29,7 @@ import {
   readRecords,
 } from "./read_files.ts";
 import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
-import { readAddresses, readRoutes, readRuleset } from "./read_network.ts";
+import { readAddresses, readFamilies, readRoutes, readRuleset } from "./read_network.ts";
 import { readLinks } from "../../../policyd/checks/read_machine.ts";
 import { withRouteSocket } from "../../../kernel/route/socket.ts";
 
@@ -54,14 +53,8 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
       place,
       tables: readRuleset(syscalls).tables,
       routes: readRoutes(syscalls),
-      rules: withRouteSocket(syscalls, (socket) =>
-        FAMILIES.flatMap((family) => socket.dump(dumpRules(family)).flatMap((message) => parseRule(message) ?? [])),
-      ),
-      proxies: withRouteSocket(syscalls, (socket) =>
-        FAMILIES.flatMap((family) =>
-          socket.dump(dumpProxyNeighbours(family)).flatMap((message) => parseOwnProxy(message) ?? []),
-        ),
-      ),
+      rules: readFamilies(syscalls, dumpRules, parseRule),
+      proxies: readFamilies(syscalls, dumpProxyNeighbours, parseOwnProxy),
       bridgePrograms: withRouteSocket(syscalls, (socket) =>
         links
           .filter(({ kind }) => kind === "bridge")
@@ -71,7 +64,7 @@ export function readInventory(syscalls: MachineCalls, place: NodePlace): Invento
               .map((program) => ({ program, bridge })),
           ),
       ),
-      addresses: readAddresses(syscalls, links),
+      addresses: readAddresses(syscalls),
       files: [...configurations(place), ...programs(place)],
       lists: lists(place),
       settings: changedSettings(syscalls, place),

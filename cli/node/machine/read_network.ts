@@ -1,5 +1,6 @@
 import { fragmentSettings } from "../../../policyd/node/conntrack_settings.ts";
-import { FAMILIES } from "../../../kernel/ip/address.ts";
+import { FAMILIES, type Family } from "../../../kernel/ip/address.ts";
+import type { ReceivedMessage } from "../../../kernel/netlink/message.ts";
 import { type DesiredBridge, desiredBridges } from "../../../cni/node_state/desired.ts";
 import { observeBridge } from "../../../cni/node_state/netlink_kernel.ts";
 import { EVERYTHING, type ObservedBridge } from "../../../cni/node_state/observed.ts";
@@ -18,33 +19,33 @@ import type { MachineCalls } from "../../../kernel/syscall/machine_calls.ts";
 import { withRouteSocket } from "../../../kernel/route/socket.ts";
 import { procSysctl } from "../../../kernel/sysctl.ts";
 import type { NodeAddress } from "../doctor/facts.ts";
-import type { CheckedLink } from "../../../policyd/problems/check.ts";
 
-export function readAddresses(syscalls: MachineCalls, links: readonly CheckedLink[]): readonly NodeAddress[] {
-  const names = new Map(links.map(({ index, name }) => [index, name]));
+/** Returns what the kernel lists of both families. */
+export function readFamilies<T>(
+  syscalls: MachineCalls,
+  dump: (family: Family) => ReturnType<typeof dumpRoutes>,
+  parse: (message: ReceivedMessage) => T | undefined,
+): readonly T[] {
   return withRouteSocket(syscalls, (socket) =>
-    socket.dump(dumpAddresses()).flatMap((message) => {
-      const found = parseInterfaceAddress(message);
-      return found === undefined ? [] : [{ link: names.get(found.index) ?? "", address: found.address }];
-    }),
+    FAMILIES.flatMap((family) => socket.dump(dump(family)).flatMap((message) => parse(message) ?? [])),
+  );
+}
+
+export function readAddresses(syscalls: MachineCalls): readonly NodeAddress[] {
+  return withRouteSocket(syscalls, (socket) =>
+    socket.dump(dumpAddresses()).flatMap((message) => parseInterfaceAddress(message) ?? []),
   );
 }
 
 /** Returns the unicast routes of all tables in both families. */
 export function readRoutes(syscalls: MachineCalls): readonly Route[] {
-  return withRouteSocket(syscalls, (socket) =>
-    FAMILIES.flatMap((family) =>
-      socket.dump(dumpRoutes(family)).flatMap((message) => parseRouteOfAnyTable(message) ?? []),
-    ),
-  );
+  return readFamilies(syscalls, dumpRoutes, parseRouteOfAnyTable);
 }
 
 /** Returns the routes of the main table that discard packets (blackhole, unreachable, prohibit) in both families. */
 export function readDiscardingRoutes(syscalls: MachineCalls): readonly Route[] {
-  return withRouteSocket(syscalls, (socket) =>
-    FAMILIES.flatMap((family) =>
-      socket.dump(dumpRoutes(family)).flatMap((message) => parseRouteOrDiscard(message) ?? []),
-    ).flatMap(({ route, discards }) => (discards && route.table === MAIN_TABLE ? [route] : [])),
+  return readFamilies(syscalls, dumpRoutes, parseRouteOrDiscard).flatMap(({ route, discards }) =>
+    discards && route.table === MAIN_TABLE ? [route] : [],
   );
 }
 

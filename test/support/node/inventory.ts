@@ -48,7 +48,7 @@ export function inventory(changes: Partial<Inventory> = {}): Inventory {
     proxies: [{ index: 6, address: parseAddress("10.244.1.2") }],
     links: [BRIDGE, VETH, link(5, "drawbridge.vx", { kind: "vxlan", vxlan: VXLAN }), link(6, "flannel.1")],
     bridgePrograms: [],
-    addresses: [{ link: "drawbridge0", address: parseCidr("10.244.1.1/24") }],
+    addresses: [{ index: 3, address: parseCidr("10.244.1.1/24") }],
     records: [attachmentRecord({ hostInterface: HOST })],
     lists: { own: LIST, isDetachThere: false, others: [] },
     settings: [],

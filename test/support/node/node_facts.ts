@@ -65,7 +65,7 @@ export function nodeFacts(changes: Partial<NodeFacts> = {}): NodeFacts {
         link(4, RECORD.hostInterface, { kind: "veth", master: 3 }),
       ],
     },
-    addresses: { value: [{ link: "drawbridge0", address: parseCidr("10.244.1.1/24") }] },
+    addresses: { value: [{ index: 3, address: parseCidr("10.244.1.1/24") }] },
     routes: { value: [] },
     discarding: { value: [] },
     directRoutes: { value: [] },

@@ -41,7 +41,7 @@ const BESIDE = beside("10.244.1.9/32", OTHER);
 /** A bridge of another plugin with the pods' network. */
 const BRIDGE: Partial<NodeFacts> = {
   links: { value: [...LINKS, link(OTHER, "cni0", { kind: "bridge" })] },
-  addresses: { value: [...ADDRESSES, { link: "cni0", address: parseCidr("10.244.1.1/24") }] },
+  addresses: { value: [...ADDRESSES, { index: OTHER, address: parseCidr("10.244.1.1/24") }] },
 };
 const PORTS: Partial<NodeFacts> = {
   links: { value: [...LINKS, link(OTHER, "veth1a2b", { kind: "veth", master: 3 })] },

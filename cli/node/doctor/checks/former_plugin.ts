@@ -44,17 +44,12 @@ function portRemarks(facts: NodeFacts): readonly Remark[] {
 function besideRemarks(facts: NodeFacts): readonly Remark[] {
   const links = seen(facts.links) ?? [];
   const { bridge } = facts.place;
-  const indexes = new Map(links.map(({ name, index }) => [name, index]));
-  const addresses = (seen(facts.addresses) ?? []).flatMap(({ link, address }) => {
-    const index = indexes.get(link);
-    return index === undefined ? [] : [{ index, address }];
-  });
   const pods = (seen(facts.records)?.records ?? [])
     .filter((record) => record.bridge === bridge && record.bootId === seen(facts.bootId))
     .flatMap((record) => record.addresses.map(({ address }) => address));
-  const bridges = neighbouringBridges(links, addresses, bridge);
+  const bridges = neighbouringBridges(links, seen(facts.addresses) ?? [], bridge);
   const desired = besideEntries(pods, bridges);
-  const own = indexes.get(bridge);
+  const own = links.find(({ name }) => name === bridge)?.index;
   const found = (seen(facts.routes) ?? []).flatMap((route): readonly BesideRoute[] => {
     const { destination, table, outputInterface } = route;
     if (destination === undefined || table !== MAIN_TABLE || !isBeside(route)) return [];

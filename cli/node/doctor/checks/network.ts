@@ -56,7 +56,7 @@ function* tunnelMtu({ links, addresses }: NodeFacts, device: CheckedLink | undef
   if (local === undefined) return;
   // The daemon computes it from this link, too.
   const uplink = (seen(addresses) ?? []).find(({ address }) => address.address === local);
-  const link = (seen(links) ?? []).find(({ name }) => name === uplink?.link);
+  const link = (seen(links) ?? []).find(({ index }) => index === uplink?.index);
   const most = link === undefined ? undefined : link.mtu - tunnelOverhead(familyOf(local));
   if (link === undefined || most === undefined || device.mtu <= most) return;
   yield {

@@ -23,12 +23,7 @@ export const podNetworks: Check = {
 /** Reports addresses of other links within the pod CIDR. The check `former-plugin` reports those of bridges. */
 function conflicts(facts: NodeFacts): readonly Remark[] {
   const links = (seen(facts.links) ?? []).map(({ index, name, kind }) => ({ index, name, isBridge: kind === BRIDGE }));
-  const indexes = new Map(links.map(({ index, name }) => [name, index]));
-  const addresses = (seen(facts.addresses) ?? []).map(({ link, address }) => ({
-    index: indexes.get(link) ?? 0,
-    address,
-  }));
-  return addressConflicts(podCidrs(facts), links, addresses).map(({ cidr, words, look }) => ({
+  return addressConflicts(podCidrs(facts), links, seen(facts.addresses) ?? []).map(({ cidr, words, look }) => ({
     severity: "error",
     what: `the pod CIDR ${formatCidr(cidr)} overlaps with ${words}`,
     why: "packets for one of the two go to the other",

@@ -5,8 +5,8 @@ import { MAIN_TABLE, type Route } from "../../../../kernel/route/route.ts";
 import { bridgeAddress } from "../../../../objects/nodes/node_addresses.ts";
 import { isOurs } from "../../../../policyd/routes/own_routes.ts";
 import { TUNNEL } from "../../../../policyd/routes/tunnel.ts";
-import { seen } from "../../../../policyd/problems/check.ts";
-import type { NodeFacts } from "../facts.ts";
+import { type CheckedLink, seen } from "../../../../policyd/problems/check.ts";
+import type { NodeAddress, NodeFacts } from "../facts.ts";
 
 /** The needs of pods and their node, in the order in which findings list them. */
 export const NEEDS = [
@@ -78,12 +78,10 @@ function flowsOf(
   const tcp = { ...fromPod, protocol: "tcp" } as const;
   const udp = { ...fromPod, protocol: "udp" } as const;
   const routes = (seen(facts.routes) ?? []).filter((route) => route.family === family && route.table === MAIN_TABLE);
-  const uplink = nameOf(
-    facts,
-    routes.find(({ destination }) => destination === undefined),
-  );
-  const gateway = addressOn(facts, facts.place.bridge, family);
-  const own = (uplink === undefined ? undefined : addressOn(facts, uplink, family)) ?? gateway;
+  const uplink = routes.find(({ destination }) => destination === undefined)?.outputInterface;
+  const addresses = seen(facts.addresses) ?? [];
+  const gateway = addressOn(addresses, linkOf(facts, facts.place.bridge)?.index, family);
+  const own = addressOn(addresses, uplink, family) ?? gateway;
   const toPod = { need: "pod to pod", destination: second, port: POD_PORT } as const;
   const flows: ProbeFlow[] = [
     { ...tcp, ...toPod },
@@ -118,20 +116,23 @@ function flowsOf(
   return flows;
 }
 
-function mtuOf({ network, links, place }: NodeFacts): number {
-  const found = seen(network);
-  const bridge = (seen(links) ?? []).find(({ name }) => name === place.bridge);
-  return (found?.kind === "network" ? found.mtu : undefined) || (bridge?.mtu ?? SHORT);
+function mtuOf(facts: NodeFacts): number {
+  const found = seen(facts.network);
+  return (found?.kind === "network" ? found.mtu : undefined) || (linkOf(facts, facts.place.bridge)?.mtu ?? SHORT);
 }
 
-function nameOf({ links }: NodeFacts, route: Route | undefined): string | undefined {
-  return (seen(links) ?? []).find(({ index }) => index === route?.outputInterface)?.name;
+function linkOf({ links }: NodeFacts, link: string): CheckedLink | undefined {
+  return (seen(links) ?? []).find(({ name }) => name === link);
 }
 
 /** Returns the first address of a link but for those that are valid only there (fe80::/10). */
-function addressOn({ addresses }: NodeFacts, link: string, family: Family): Address | undefined {
-  return (seen(addresses) ?? [])
-    .filter((one) => one.link === link && familyOf(one.address.address) === family)
+export function addressOn(
+  addresses: readonly NodeAddress[],
+  link: number | undefined,
+  family: Family,
+): Address | undefined {
+  return addresses
+    .filter(({ index, address }) => index === link && familyOf(address.address) === family)
     .map(({ address }) => address.address)
     .find((address) => !cidrContains(LINK_LOCAL[6], address));
 }
@@ -141,10 +142,11 @@ function otherNodes(
   facts: NodeFacts,
   routes: readonly Route[],
 ): readonly { readonly destination: Address; readonly isTunnelled: boolean }[] {
+  const tunnel = linkOf(facts, TUNNEL.name)?.index;
   const found = routes.flatMap((route) => {
     if (!isOurs(route) || route.destination === undefined || route.gateway === undefined) return [];
     const destination = bridgeAddress(route.destination);
-    return destination === undefined ? [] : [{ destination, isTunnelled: nameOf(facts, route) === TUNNEL.name }];
+    return destination === undefined ? [] : [{ destination, isTunnelled: route.outputInterface === tunnel }];
   });
   const [tunnelled, direct] = [true, false].map((is) => found.filter(({ isTunnelled }) => isTunnelled === is));
   const half = MOST_NODES / 2;

@@ -76,7 +76,7 @@ const VXLAN = {
 };
 /** The tunnel's own address. Routes do not matter: a VPN may have the default one. */
 const UNDERLAY: Partial<NodeFacts> = {
-  addresses: { value: [{ link: "eth0", address: parseCidr("192.0.2.1/24") }] },
+  addresses: { value: [{ index: 2, address: parseCidr("192.0.2.1/24") }] },
 };
 const DAEMON = seen(HEALTHY.daemon);
 
@@ -184,7 +184,7 @@ const CASES: readonly (readonly [string, Partial<NodeFacts>, string, RegExp])[] 
   ],
   [
     "pod-networks",
-    { addresses: { value: [{ link: "eth0", address: parseCidr("10.244.0.5/16") }] } },
+    { addresses: { value: [{ index: 2, address: parseCidr("10.244.0.5/16") }] } },
     "error",
     /10\.244\.0\.5\/16 of eth0/,
   ],

@@ -68,8 +68,8 @@ describe("cli/node: the packets of a probe", () => {
   };
   const addresses = {
     value: [
-      { link: "eth0", address: parseCidr("192.0.2.1/24") },
-      { link: "drawbridge0", address: parseCidr("10.244.1.1/24") },
+      { index: 2, address: parseCidr("192.0.2.1/24") },
+      { index: 3, address: parseCidr("10.244.1.1/24") },
     ],
   };
 

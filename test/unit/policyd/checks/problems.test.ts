@@ -299,7 +299,7 @@ const FURTHER: readonly (Scenario & { readonly code: ProblemCode; readonly which
             .map((one) => ({ ...one, address: OTHERS_ADDRESS })),
         ],
       }),
-    facts: { addresses: { value: [{ link: "eth0", address: OTHERS_ADDRESS }] } },
+    facts: { addresses: { value: [{ index: 2, address: OTHERS_ADDRESS }] } },
   },
   { code: "tunnel", which: "a socket has the port", ...examined({ udpPorts: new Set([4789]) }) },
 ];
