@@ -3,6 +3,7 @@ import type { ManifestFileSystem } from "./input/manifest_files.ts";
 import type { Programs } from "./input/programs/programs.ts";
 import type { NodeAccess } from "./node/machine/machine.ts";
 import { styleText } from "node:util";
+import type { Command } from "commander";
 
 /** The outside world of a command: files, clusters, a node, programs that print manifests, and two streams for text. */
 export interface Io {
@@ -36,7 +37,7 @@ export interface Output {
 /** The inputs and outputs of a command, and a function that sets its exit code. */
 export interface Run {
   readonly io: Io;
-  end(code: ExitCode): void;
+  readonly end: (code: ExitCode) => void;
 }
 
 /** The exit codes of a command. */
@@ -52,6 +53,26 @@ export const ExitCode = {
 } as const;
 
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
+
+/**
+ * Returns the action of a command, which loads its code, runs it with the options, and ends with its exit code or with
+ * its error in the command line.
+ *
+ * @param argument the name that the command's first argument has among the options
+ */
+export function actionOf(
+  { io, end }: Run,
+  load: () => Promise<(io: Io, options: unknown) => Promise<ExitCode | string>>,
+  argument?: string,
+): (this: Command) => Promise<void> {
+  return async function (this: Command) {
+    const run = await load();
+    const given = argument === undefined ? {} : { [argument]: this.processedArgs[0] as unknown };
+    const outcome = await run(io, { ...this.opts(), ...given });
+    if (typeof outcome === "string") this.error(`error: ${outcome}`);
+    else end(outcome);
+  };
+}
 
 /** Functions that set words off for a person; without colour they return the text unchanged. */
 export interface Style {

@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { withDaemons, withKubeconfig } from "../input/options.ts";
-import type { Run } from "../io.ts";
+import { actionOf, type Run } from "../io.ts";
 
 /** Returns the command `bundle`, which collects what a maintainer asks for into one archive. */
 export function bundleCommand(run: Run): Command {
@@ -16,9 +16,5 @@ export function bundleCommand(run: Run): Command {
       "  drawbridge bundle > bundle.tar\n" +
       "  drawbridge bundle --node node-1 | gzip > bundle.tar.gz\n",
   );
-  return command.action(async (options: object) => {
-    if (run.io.out.isTerminal) command.error("error: the archive is not for a terminal: append > bundle.tar");
-    const { runBundle } = await import("./run.ts");
-    run.end(await runBundle(run.io, options));
-  });
+  return command.action(actionOf(run, async () => (await import("./run.ts")).runBundle));
 }

@@ -20,7 +20,8 @@ const ROOT = "drawbridge-bundle";
  *
  * @throws DrawbridgeError ERR_INPUT where kubectl is missing or fails, and without a daemon
  */
-export async function runBundle(io: Io, options: unknown): Promise<ExitCode> {
+export async function runBundle(io: Io, options: unknown): Promise<ExitCode | string> {
+  if (io.out.isTerminal) return "the archive is not for a terminal: append > bundle.tar";
   const { node, ...access } = v.parse(optionsSchema, options);
   const unlisted: string[] = [];
   const onUnlisted = (reason: string): number => unlisted.push(`${ROOT}: nodes without a daemon: ${reason}`);

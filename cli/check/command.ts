@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import { addWords, withDaemons, withKubeconfig } from "../input/options.ts";
-import type { Run } from "../io.ts";
+import { actionOf, type Run } from "../io.ts";
 
 export const CHECK_FORMATS = ["table", "json"] as const;
 
@@ -25,10 +25,5 @@ export function checkCommand(run: Run): Command {
         "  drawbridge check\n" +
         "  drawbridge check --node node-1,node-2 --outside none\n",
     );
-  return command.action(async (options: object) => {
-    const { runCheck } = await import("./run.ts");
-    const outcome = await runCheck(run.io, options);
-    if (typeof outcome === "string") command.error(`error: ${outcome}`);
-    else run.end(outcome);
-  });
+  return command.action(actionOf(run, async () => (await import("./run.ts")).runCheck));
 }

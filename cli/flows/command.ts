@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { withDaemons, withKubeconfig } from "../input/options.ts";
-import type { Run } from "../io.ts";
+import { actionOf, type Run } from "../io.ts";
 import { withFlowOptions } from "./options.ts";
 
 /** Returns the command `flows`, which prints the ledgers of flows of all nodes. */
@@ -17,8 +17,5 @@ export function flowsCommand(run: Run): Command {
       "  drawbridge flows --denied --follow\n" +
       "  drawbridge flows -o jsonl > flows.jsonl\n",
   );
-  return command.action(async (options: unknown) => {
-    const { runFlows } = await import("./run.ts");
-    run.end(await runFlows(run.io, options));
-  });
+  return command.action(actionOf(run, async () => (await import("./run.ts")).runFlows));
 }

@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { withConfiguration, withInput } from "../input/options.ts";
-import type { Run } from "../io.ts";
+import { actionOf, type Run } from "../io.ts";
 
 /** Returns the command `rules`, which prints the nft text that a node would load. */
 export function rulesCommand(run: Run): Command {
@@ -8,8 +8,5 @@ export function rulesCommand(run: Run): Command {
     .description("the nftables rules a node would load for these Services and policies")
     .requiredOption("--node <name>", "the node")
     .addHelpText("after", "\nExample:\n  drawbridge rules -f manifests/ -R --node worker-1 | nft -c -f -\n")
-    .action(async (options: unknown) => {
-      const { runRules } = await import("./run.ts");
-      run.end(await runRules(run.io, options));
-    });
+    .action(actionOf(run, async () => (await import("./run.ts")).runRules));
 }

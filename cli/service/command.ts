@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { END_FORMS } from "../cluster/end_name.ts";
 import { withConfiguration, withInput } from "../input/options.ts";
 import { EXPLAIN_FORMATS, readSource } from "../policy/explain/command.ts";
-import type { Run } from "../io.ts";
+import { actionOf, type Run } from "../io.ts";
 import { parseTarget, TARGET_FORMS } from "./target.ts";
 
 const EXAMPLES = `
@@ -20,10 +20,7 @@ export function serviceExplainCommand(run: Run): Command {
     .addOption(new Option("--node <name>", "the node the packet is on; by default that of its sender"))
     .addOption(new Option("-o, --output <format>", "how to print it").choices(EXPLAIN_FORMATS).default("table"))
     .addHelpText("after", EXAMPLES)
-    .action(async (options: unknown) => {
-      const { runServiceExplain } = await import("./run.ts");
-      run.end(await runServiceExplain(run.io, options));
-    });
+    .action(actionOf(run, async () => (await import("./run.ts")).runServiceExplain));
 }
 
 function readTarget(text: string): string {

@@ -1,7 +1,7 @@
 import { Command, Option } from "commander";
 import { withConfiguration, withInput } from "../../input/options.ts";
 import { withShown } from "../../input/shown.ts";
-import type { Run } from "../../io.ts";
+import { actionOf, type Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
 export const COVERAGE_FORMATS = ["table", "json", "line"] as const;
@@ -14,8 +14,5 @@ export function coverageCommand(run: Run): Command {
     )
     .addOption(new Option("-o, --output <format>", "how to print it").choices(COVERAGE_FORMATS).default("table"))
     .addHelpText("after", "\nExample:\n  drawbridge policy coverage -f manifests/ -R -o line\n")
-    .action(async (options: unknown) => {
-      const { runCoverage } = await import("./run.ts");
-      run.end(await runCoverage(run.io, options));
-    });
+    .action(actionOf(run, async () => (await import("./run.ts")).runCoverage));
 }

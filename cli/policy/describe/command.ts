@@ -1,7 +1,7 @@
 import { Command } from "commander";
 import { END_FORMS } from "../../cluster/end_name.ts";
 import { withConfiguration, withInput } from "../../input/options.ts";
-import type { Run } from "../../io.ts";
+import { actionOf, type Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
 /** Returns the command `policy describe`, which says in sentences what holds for some pods. */
@@ -10,8 +10,5 @@ export function describeCommand(run: Run): Command {
     .description("what holds for a pod, and from which policies, in a few sentences")
     .argument("<pods>", END_FORMS)
     .addHelpText("after", "\nExample:\n  drawbridge policy describe shop/db -f manifests/ -R\n")
-    .action(async (pods: string, options: object) => {
-      const { runDescribe } = await import("./run.ts");
-      run.end(await runDescribe(run.io, { ...options, pods }));
-    });
+    .action(actionOf(run, async () => (await import("./run.ts")).runDescribe, "pods"));
 }

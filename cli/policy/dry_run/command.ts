@@ -3,17 +3,9 @@ import { withAccess, withConfiguration, withDaemons, withPrograms } from "../../
 import { CLUSTER } from "../../input/place.ts";
 import { withShown } from "../../input/shown.ts";
 import { withReading } from "../../input/reading.ts";
-import type { Run } from "../../io.ts";
+import { actionOf, type Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 import { DIFF_FORMATS } from "../diff/command.ts";
-
-interface DryRunGiven {
-  readonly filename?: unknown;
-  readonly delete?: unknown;
-  readonly ledger?: unknown;
-  readonly live?: unknown;
-  readonly output?: unknown;
-}
 
 /** Returns the command `policy dry-run`, which shows what a change would open and close. */
 export function dryRunCommand(run: Run): Command {
@@ -43,15 +35,5 @@ export function dryRunCommand(run: Run): Command {
         "  drawbridge policy dry-run --delete networkpolicy/shop/web --against cluster\n" +
         "  drawbridge policy dry-run -f change.yaml --against cluster --live\n",
     );
-  return command.action(async (options: DryRunGiven) => {
-    if (options.filename === undefined && !Array.isArray(options.delete)) {
-      command.error("error: nothing to try: give files with -f or names with --delete");
-    }
-    const isAboutConnections = options.ledger !== undefined || options.live === true;
-    if (isAboutConnections && options.output !== "table" && options.output !== "json") {
-      command.error("error: --live and --ledger are printed as -o table or -o json");
-    }
-    const { runDryRun } = await import("./run.ts");
-    run.end(await runDryRun(run.io, options));
-  });
+  return command.action(actionOf(run, async () => (await import("./run.ts")).runDryRun));
 }

@@ -49,7 +49,10 @@ const optionsSchema = v.object({
 });
 
 /** Prints the effects. @throws DrawbridgeError ERR_INPUT for malformed names, and as loadPlaces */
-export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
+export async function runDryRun(io: Io, options: unknown): Promise<ExitCode | string> {
+  const asked = v.parse(optionsSchema, options);
+  const misuse = misuseOf(asked);
+  if (misuse !== undefined) return misuse;
   const {
     filename,
     against,
@@ -60,7 +63,7 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
     config,
     ingressController,
     ...read
-  } = v.parse(optionsSchema, options);
+  } = asked;
   const policyOptions = policyOptionsOf(configurationOf(io, config, [...filename, ...against]));
   expectOneReading([filename, against]);
   // An object without a namespace gets the one that kubectl apply would use.
@@ -111,6 +114,15 @@ export async function runDryRun(io: Io, options: unknown): Promise<ExitCode> {
   const ofLive = live?.cuts.length === 0 ? uncut : ExitCode.NO;
   // A table of connections does not say by which names pods know the addresses.
   return live === undefined ? exitCodeOf(comparison, io) : exitCodeBeside(io, [sides.before, sides.after], ofLive);
+}
+
+function misuseOf(asked: v.InferOutput<typeof optionsSchema>): string | undefined {
+  if (asked.filename.length === 0 && !Array.isArray(asked.delete)) {
+    return "nothing to try: give files with -f or names with --delete";
+  }
+  const isAboutConnections = asked.ledger.length > 0 || asked.live;
+  if (!isAboutConnections || asked.output === "table" || asked.output === "json") return undefined;
+  return "--live and --ledger are printed as -o table or -o json";
 }
 
 /** Tries the change on connections. @returns undefined where none are given */

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from "commander";
 import { END_FORMS, parseEndName, unjudgedEnd } from "../../cluster/end_name.ts";
 import { readPorts, withConfiguration, withInput } from "../../input/options.ts";
-import type { Run } from "../../io.ts";
+import { actionOf, type Run } from "../../io.ts";
 import { type AskedPort, askedPort } from "../../input/port_text.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
@@ -28,10 +28,7 @@ export function explainCommand(run: Run): Command {
     )
     .addOption(new Option("-o, --output <format>", "how to print it").choices(EXPLAIN_FORMATS).default("table"))
     .addHelpText("after", EXAMPLES)
-    .action(async (options: unknown) => {
-      const { runExplain } = await import("./run.ts");
-      run.end(await runExplain(run.io, options));
-    });
+    .action(actionOf(run, async () => (await import("./run.ts")).runExplain));
 }
 
 /** Checks the name of an end. @throws InvalidArgumentError */

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from "commander";
 import { addWords, withConfiguration, withInput } from "../../input/options.ts";
 import { withShown } from "../../input/shown.ts";
-import type { Run } from "../../io.ts";
+import { actionOf, type Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 import { SEVERITIES } from "../../../policyd/problems/check.ts";
 
@@ -39,12 +39,7 @@ Example:
   drawbridge policy lint -f manifests/ -R --fail-on error -o sarif
 `,
     )
-    .action(async (options: unknown) => {
-      const { runLint } = await import("./run.ts");
-      const outcome = await runLint(run.io, options);
-      if (typeof outcome === "string") command.error(`error: ${outcome}`);
-      else run.end(outcome);
-    });
+    .action(actionOf(run, async () => (await import("./run.ts")).runLint));
 }
 
 function readPage(text: string): string {

@@ -3,7 +3,7 @@ import { END_FORMS } from "../../cluster/end_name.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { addPorts, withConfiguration, withInput } from "../../input/options.ts";
 import { withShown } from "../../input/shown.ts";
-import type { Run } from "../../io.ts";
+import { actionOf, type Run } from "../../io.ts";
 import { readEnd } from "../explain/command.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
@@ -23,8 +23,5 @@ export function matrixCommand(run: Run): Command {
       "after",
       "\nExamples:\n  drawbridge policy matrix -f manifests/ -R --by namespace\n  drawbridge policy matrix --cluster --to shop/db\n",
     )
-    .action(async (options: unknown) => {
-      const { runMatrix } = await import("./run.ts");
-      run.end(await runMatrix(run.io, options));
-    });
+    .action(actionOf(run, async () => (await import("./run.ts")).runMatrix));
 }

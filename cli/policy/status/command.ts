@@ -1,7 +1,7 @@
 import { Command, Option } from "commander";
 import { readTimeout, withAccess, withConfiguration, withDaemons } from "../../input/options.ts";
 import { withReading } from "../../input/reading.ts";
-import type { Run } from "../../io.ts";
+import { actionOf, type Run } from "../../io.ts";
 
 export const STATUS_FORMATS = ["table", "json"] as const;
 
@@ -30,8 +30,5 @@ export function statusCommand(run: Run): Command {
         "  drawbridge policy status -n shop db\n" +
         "  kubectl apply -f shop.yaml && drawbridge policy status shop/db --wait --timeout 30s\n",
     );
-  return command.action(async (names: readonly string[], options: object) => {
-    const { runStatus } = await import("./run.ts");
-    run.end(await runStatus(run.io, { ...options, names }));
-  });
+  return command.action(actionOf(run, async () => (await import("./run.ts")).runStatus, "names"));
 }

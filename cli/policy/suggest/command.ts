@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { withConfiguration, withDaemons, withInput } from "../../input/options.ts";
-import type { Run } from "../../io.ts";
+import { actionOf, type Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
 /** Returns the command `policy suggest`, which prints the smallest policies that allow the connections seen. */
@@ -17,11 +17,5 @@ export function suggestCommand(run: Run): Command {
         "  drawbridge policy suggest -n shop --cluster --live > shop.yaml\n" +
         "  drawbridge policy dry-run -f shop.yaml --against cluster --live\n",
     );
-  return command.action(async (options: Readonly<Record<"live" | "conntrack" | "ledger", unknown>>) => {
-    if (options.live !== true && options.conntrack === undefined && options.ledger === undefined) {
-      command.error("error: no connections to go by: give --live, or files with --conntrack or --ledger");
-    }
-    const { runSuggest } = await import("./run.ts");
-    run.end(await runSuggest(run.io, options));
-  });
+  return command.action(actionOf(run, async () => (await import("./run.ts")).runSuggest));
 }

@@ -24,8 +24,11 @@ const optionsSchema = v.object({
 });
 
 /** Prints policies. @throws DrawbridgeError ERR_INPUT as loadManifests and readTables */
-export async function runSuggest(io: Io, options: unknown): Promise<ExitCode> {
+export async function runSuggest(io: Io, options: unknown): Promise<ExitCode | string> {
   const { live, conntrack, ledger, ...input } = v.parse(optionsSchema, options);
+  if (!live && conntrack.length === 0 && ledger.length === 0) {
+    return "no connections to go by: give --live, or files with --conntrack or --ledger";
+  }
   const { manifests, wayObjects, given, options: policyOptions, namespace } = await readPolicyInput(io, input);
   const addressed = standInAddresses();
   const placed = manifests.map((one) => ({ ...one, object: addressed(one.object) }));

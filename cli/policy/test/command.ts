@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import { withConfiguration, withInput } from "../../input/options.ts";
-import type { Run } from "../../io.ts";
+import { actionOf, type Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
 
 export const TEST_FORMATS = ["table", "tap", "junit", "json"] as const;
@@ -17,8 +17,5 @@ export function testCommand(run: Run): Command {
         "  drawbridge policy test expectations.yaml -f manifests/ -R\n" +
         "  drawbridge policy test expectations.yaml --cluster -o junit > report.xml\n",
     )
-    .action(async (paths: readonly string[], options: object) => {
-      const { runTest } = await import("./run.ts");
-      run.end(await runTest(run.io, { ...options, paths }));
-    });
+    .action(actionOf(run, async () => (await import("./run.ts")).runTest, "paths"));
 }
