@@ -162,7 +162,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     trials: attempt(() => tried.flatMap((table) => tryTable(syscalls, sampleOf(table)))),
     hasPacketLog: readPacketLog(syscalls),
   });
-  const fragments = writeConntrackSettings(configuration, { syscalls, logger, originals });
+  const fragments = writeConntrackSettings(configuration, { syscalls, logger, originals, clock });
   const tables = configuredTables({ ...configuration, ...fragments }).map(withVersion);
   const metrics = openNodeMetrics(configuration, { tables, syscalls, logger });
   const counted = observed(kernel, metrics.counters, metrics.policyCounters);

@@ -1,11 +1,12 @@
 import type { Family } from "../../kernel/ip/address.ts";
 import { cpus, totalmem } from "node:os";
-import { rememberingSysctl } from "../../attachment/original_settings.ts";
+import { giveBack, rememberingSysctl } from "../../attachment/original_settings.ts";
 import type { Machine } from "../machine.ts";
 import { attempt, type DrawbridgeError } from "../../kernel/error.ts";
 import { Errno } from "../../kernel/syscall/errno.ts";
 import { SyscallError } from "../../kernel/syscall/syscalls.ts";
 import { procSysctl, type Sysctl } from "../../kernel/sysctl.ts";
+import { dotted } from "../node_state/surroundings.ts";
 import type { Configuration } from "../configuration/configuration.ts";
 import type { NodeConfiguration } from "./tables/configuration.ts";
 import type { Logger } from "../log/logger.ts";
@@ -25,7 +26,7 @@ export interface ConntrackConfiguration {
 
 const TABLE_SIZE = "net/netfilter/nf_conntrack_max";
 
-/** A setting with its lower bound, or with its upper bound where `isMost` is true. */
+/** A setting with its lower bound, or with its upper bound where `isMost` is true; 0 where none is asked for. */
 export interface BoundedSetting {
   readonly key: string;
   readonly value: number;
@@ -44,12 +45,11 @@ export function conntrackSettings(
 ): readonly BoundedSetting[] {
   const { conntrackMaxPerCore, conntrackMin, conntrackEstablishedTimeout, conntrackCloseWaitTimeout } = configuration;
   const max = conntrackMaxPerCore === 0 ? 0 : Math.max(conntrackMaxPerCore * processors, conntrackMin);
-  const settings = [
+  return [
     { key: TABLE_SIZE, value: max },
     { key: "net/netfilter/nf_conntrack_tcp_timeout_established", value: Math.ceil(conntrackEstablishedTimeout / 1000) },
     { key: "net/netfilter/nf_conntrack_tcp_timeout_close_wait", value: Math.ceil(conntrackCloseWaitTimeout / 1000) },
   ];
-  return settings.filter(({ value }) => value > 0);
 }
 
 const MEBIBYTE = 1024 * 1024;
@@ -69,16 +69,16 @@ export function affordableFragmentMemory(mebibytes: number, machineBytes: number
  * Returns the reassembly settings that pods' shares are computed for (tables/fragment_share.ts): enough memory, and a
  * short timeout, so that incomplete datagrams release theirs.
  *
- * @param mebibytes for each family; 0 returns no settings
+ * @param mebibytes for each family; 0 asks for nothing
  */
 export function fragmentSettings(mebibytes: number): readonly BoundedSetting[] {
-  if (mebibytes === 0) return [];
   const { 4: ipv4, 6: ipv6 } = REASSEMBLY_KEYS;
+  const seconds = mebibytes === 0 ? 0 : REASSEMBLY_SECONDS;
   return [
     { key: ipv4.memory, value: mebibytes * MEBIBYTE },
     { key: ipv6.memory, value: mebibytes * MEBIBYTE },
-    { key: ipv4.time, value: REASSEMBLY_SECONDS, isMost: true },
-    { key: ipv6.time, value: REASSEMBLY_SECONDS, isMost: true },
+    { key: ipv4.time, value: seconds, isMost: true },
+    { key: ipv6.time, value: seconds, isMost: true },
   ];
 }
 
@@ -99,37 +99,64 @@ export function reassemblyInForce(mebibytes: number, sysctl: Sysctl): Readonly<R
 }
 
 /**
- * Writes the settings of this thread's network namespace. nf_conntrack, which has most of them, must be loaded.
+ * Writes the settings of this thread's network namespace. nf_conntrack, which has most of them, must be loaded. Settings
+ * of an earlier daemon that this one does not ask for get their values from before back, but for the size of the table,
+ * which may have more connections by now.
  *
  * @returns the memory and the time for fragments that are in force then
  */
 export function writeConntrackSettings(
-  configuration: ConntrackConfiguration & Pick<Configuration, "fragmentMemory">,
-  { syscalls, logger, originals }: Pick<Machine, "syscalls" | "logger" | "originals">,
+  configuration: ConntrackConfiguration & Pick<Configuration, "fragmentMemory" | "syncPeriod">,
+  { syscalls, logger, originals, clock }: Pick<Machine, "syscalls" | "logger" | "originals" | "clock">,
 ): Pick<NodeConfiguration, "fragmentMemory" | "reassembly"> {
   const sysctl = rememberingSysctl(procSysctl(syscalls), originals);
   const fragmentMemory = affordableFragmentMemory(configuration.fragmentMemory, totalmem());
   const settings = [...conntrackSettings(configuration, cpus().length), ...fragmentSettings(fragmentMemory)];
-  raiseSettings(settings, sysctl, logger);
+  const later = (action: () => void): void => void clock.after(configuration.syncPeriod, action);
+  raiseSettings(settings, sysctl, logger, later);
+  for (const { key, value } of settings) {
+    if (value > 0 || key === TABLE_SIZE) continue;
+    attempt(
+      () => giveBack(sysctl, originals, key),
+      ({ message }) => logger.warn("a kernel setting is not given back", { setting: dotted(key), reason: message }),
+    );
+  }
   return { fragmentMemory, reassembly: reassemblyInForce(fragmentMemory, sysctl) };
 }
 
 /**
  * Raises settings that are below their bound and lowers those above an upper bound; other values are somebody's
  * intention and stay. A setting that cannot be written, such as the table size outside the machine's first network
- * namespace, is logged and left unchanged, and so is one that the kernel does not take.
+ * namespace, is logged and left unchanged, and so is one that the kernel does not take. One whose value from before
+ * cannot be stored is tried again.
+ *
+ * @param later runs an action after a while
  */
-export function raiseSettings(settings: readonly BoundedSetting[], sysctl: Sysctl, logger: Logger): void {
+export function raiseSettings(
+  settings: readonly BoundedSetting[],
+  sysctl: Sysctl,
+  logger: Logger,
+  later: (action: () => void) => void,
+): void {
+  const unstored: BoundedSetting[] = [];
   for (const setting of settings) {
-    const reason = attempt(() => bound(sysctl, setting, logger), refusalText);
-    if (reason === undefined) continue;
     const { key, value, isMost = false } = setting;
+    if (value === 0) continue;
+    const reason = attempt(
+      () => bound(sysctl, setting, logger),
+      (error) => {
+        if (error.code === "ERR_STORE") unstored.push(setting);
+        return refusalText(error);
+      },
+    );
+    if (reason === undefined) continue;
     logger.warn(`a kernel setting is ${isMost ? "higher" : "lower"} than it should be`, {
-      setting: key.replaceAll("/", "."),
+      setting: dotted(key),
       [isMost ? "most" : "least"]: value,
       reason,
     });
   }
+  if (unstored.length > 0) later(() => raiseSettings(unstored, sysctl, logger, later));
 }
 
 /** @returns why the setting is not within its bound; undefined when it is */
@@ -145,7 +172,7 @@ function bound(sysctl: Sysctl, { key, value, isMost = false }: BoundedSetting, l
   const after = sysctl.read(key);
   if (after !== String(value)) return `the kernel left it at ${after}`;
   logger.info(`kernel setting ${isMost ? "lowered" : "raised"}`, {
-    setting: key.replaceAll("/", "."),
+    setting: dotted(key),
     before: Number(present),
     after: value,
   });
@@ -154,6 +181,7 @@ function bound(sysctl: Sysctl, { key, value, isMost = false }: BoundedSetting, l
 
 /** Returns why a setting is not written. For root, too, no other way of writing helps. */
 function refusalText(error: DrawbridgeError): string {
+  if (error.code === "ERR_STORE") return `${error.message}; it is tried again`;
   return error instanceof SyscallError && error.errno === Errno.EINVAL
     ? `the kernel does not take it: ${error.message}`
     : `it cannot be written here: ${error.message}; set it on the node with sysctl`;

@@ -94,8 +94,16 @@ describe("policyd installs the plugin", function () {
     }
   });
 
-  it("SYSCTL-01: policyd raises the settings of its own network namespace, and reports those that only the machine's first one has", async () => {
+  it("SYSCTL-01: policyd raises the settings of its own network namespace, reports those that only the machine's first one has, and gives back what it no longer asks for", async () => {
     const key = "net/netfilter/nf_conntrack_tcp_timeout_close_wait";
+    const keys = [
+      key,
+      "net/ipv4/ipfrag_high_thresh",
+      "net/ipv4/ipfrag_time",
+      "net/netfilter/nf_conntrack_frag6_timeout",
+    ];
+    const values = (): readonly (string | undefined)[] => keys.map((one) => wired.node.readSysctl(one));
+    const before = values();
     const daemon = await policyd.start();
     const isReported = (): boolean =>
       /kernel setting raised .*timeout_close_wait before=60 after=3600/.test(daemon.log());
@@ -104,5 +112,9 @@ describe("policyd installs the plugin", function () {
     const max = Number(wired.node.readSysctl("net/netfilter/nf_conntrack_max"));
     if (max < 131_072)
       assert.match(daemon.log(), /warn .*setting=net\.netfilter\.nf_conntrack_max .*cannot be written/);
+    assert.equal(values().filter((value, index) => value === before[index]).length, 0);
+    await policyd.kill();
+    await policyd.start([configured(lab.scratch, { fragmentMemory: 0, conntrackCloseWaitTimeout: "0s" })]);
+    assert.deepEqual(values(), before);
   });
 });
