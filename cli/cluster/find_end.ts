@@ -1,4 +1,4 @@
-import { type Address, formatAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, formatAddress } from "../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Pod, Service } from "../../objects/model.ts";
 import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
@@ -12,8 +12,8 @@ import { nearestHint } from "../../objects/nearest_names.ts";
 
 /** One machine or pod at an end of a connection. */
 export type Host =
-  /** With a name for people where the pod is in no file. */
-  | { readonly type: "pod"; readonly pod: Pod; readonly name?: string }
+  /** With a name for people where the pod is in no file, and the families that are meant; without them, all. */
+  | { readonly type: "pod"; readonly pod: Pod; readonly name?: string; readonly families?: ReadonlySet<Family> }
   /** With the one of its addresses that is meant; without it, its first internal one. */
   | { readonly type: "node"; readonly name: string; readonly address?: Address }
   /** With a name for people where the address stands for others; `asked`: the domain name for which DNS gave it. */

@@ -62,7 +62,7 @@ export function serviceObjects(cluster: Cluster): ServiceObjects {
       if (isUnknown) unknown.add(service.key);
       continue;
     }
-    const ofEndpoints = whole.isHeadless ? familiesOfPods(selected) : whole.clusterIps.map(familyOf);
+    const ofEndpoints = whole.isHeadless ? guessed : whole.clusterIps.map(familyOf);
     const slices = deriveSlices(cluster, service, selected, ofEndpoints.length > 0 ? ofEndpoints : [4]);
     derived.set(service.key, { ...slices, selector: labelsText(wanted.selector) });
   }

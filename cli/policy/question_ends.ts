@@ -1,6 +1,6 @@
 import { buildPolicyIndex, type PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
 import { storeOf } from "../cluster/policy_objects.ts";
-import { type Address, familyOf } from "../../kernel/ip/address.ts";
+import { FAMILIES, type Family, familyOf } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { ClusterNetworkPolicy, ClusterObject, Labels, LabelSelector, Pod } from "../../objects/model.ts";
@@ -12,6 +12,7 @@ import { type EndName, endNameOf, NEW_PODS } from "../cluster/end_name.ts";
 import { type End, findEnd, type Host, type HostsEnd } from "../cluster/find_end.ts";
 import type { Io } from "../io.ts";
 import { ExplainContext } from "./explain/context.ts";
+import { headlessHosts } from "./explain/paths/targets.ts";
 import { outsideRegions, regionText } from "./outside_region.ts";
 import { namespacesOf, PolicyChange } from "./policy_change.ts";
 import type { PolicyInput } from "./policy_input.ts";
@@ -96,8 +97,8 @@ export function endsOfQuestion(
   const source = named ?? { ...outside(context.cluster, undefined, ranges), address: undefined };
   if (source.type === "service") throw new RangeError("a Service sends nothing");
   const ends = {
-    from: inFamiliesOf(source, destination),
-    to: destination.type === "service" ? destination : inFamiliesOf(destination, source),
+    from: inFamiliesOf(context, source, destination),
+    to: destination.type === "service" ? destination : inFamiliesOf(context, destination, source),
   };
   const empty = [ends.from, ends.to].find((end) => end.type !== "service" && end.hosts.length === 0);
   if (empty === undefined) return ends;
@@ -194,16 +195,24 @@ function outside(
 }
 
 /** Returns an end without the parts of the outside in families that the other end does not have. */
-function inFamiliesOf(end: HostsEnd, other: End): HostsEnd {
+function inFamiliesOf(context: ExplainContext, end: HostsEnd, other: End): HostsEnd {
   if (end.type !== "outside") return end;
-  const addresses = other.type === "service" ? other.service.clusterIps : other.hosts.flatMap(addressesOf);
-  const families = new Set(addresses.map(familyOf));
+  const families = new Set(familiesOf(context, other));
   const isMeant = (one: Host): boolean =>
     one.type !== "outside" || families.size === 0 || families.has(familyOf(one.address));
   return { ...end, hosts: end.hosts.filter(isMeant) };
 }
 
-function addressesOf(host: Host): readonly Address[] {
-  if (host.type === "node") return [];
-  return host.type === "pod" ? host.pod.addresses : [host.address];
+/** Returns the families of an end; empty where the input has none of its addresses. */
+function familiesOf(context: ExplainContext, end: End): readonly Family[] {
+  if (end.type === "service" && !end.service.isHeadless) return end.service.clusterIps.map(familyOf);
+  const target = end.type === "service" ? headlessHosts(context, end) : end;
+  if (target === undefined || target === "nobody") return [];
+  return target.hosts.flatMap((host) =>
+    FAMILIES.filter((family) => {
+      if (host.type === "pod" && host.families !== undefined) return host.families.has(family);
+      const address = context.addressOf(host, family);
+      return address !== undefined && context.cluster.placeholderAddresses.ownerOf(address) === undefined;
+    }),
+  );
 }

@@ -18,7 +18,7 @@ import type { ExplainContext, NodesThatMatter } from "./context.ts";
 import type { Case, EndpointReport, ExplainQuestion, Explanation } from "./explanation.ts";
 import { evaluateWay, withoutNearest, mergeOutcomes, type Outcome } from "./evaluate_way.ts";
 import { assumptionsOf, unknownDenials } from "./assumptions.ts";
-import { familiesBetween, headlessHosts, waysToHost, waysToService } from "./paths/targets.ts";
+import { familiesBetween, headlessHosts, NO_FAMILY, waysToHost, waysToService } from "./paths/targets.ts";
 import {
   type ConnectionPath,
   directWay,
@@ -110,6 +110,7 @@ function outcomesFor(
     const unknown = missingPod(context, destination);
     if (unknown !== undefined) return stoppedOutcome(context, source, unknown, question);
     const families = familiesBetween(context, source, destination, pinned === undefined ? undefined : familyOf(pinned));
+    if (families.length === 0) return stoppedOutcome(context, source, NO_FAMILY, question);
     if (traffic === undefined) return everythingBetween(context, source, destination, families);
     return waysToHost(context, source, destination, traffic, families).map((way) =>
       outcomeOf(context, way, to.name, portsOf(way, traffic)),

@@ -192,8 +192,8 @@ function maskedSource(source: Host, destination: Host, node: string): Host {
 }
 
 /**
- * Returns the nodes on which a packet may first meet the Services' rules: as startNodes, where the destination
- * address is a node's; or else those that may treat the packet differently.
+ * Returns the nodes on which a packet may first meet the Services' rules: the source's own; those of
+ * startNodes, where the destination address is a node's; or else those that may treat the packet differently.
  */
 function entryNodes(context: ExplainContext, source: Host, destination: Address): readonly string[] {
   const own = nodeOf(source);

@@ -1,11 +1,12 @@
-import { type Address, type Family, formatAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
+import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
 import type { Pod, Protocol, Service } from "../../../../objects/model.ts";
 import type { FlowEnd, Traffic } from "../../../../objects/semantics/policies/flow.ts";
 import { familiesOf } from "../../../../objects/semantics/policies/party.ts";
 import { isFinished } from "../../../../objects/semantics/policies/address_owner.ts";
+import { serviceKeyOf } from "../../../../objects/service_key.ts";
 import type { HostPort } from "../../../input/host_ports.ts";
-import { flowEndOf, type Host, hostAt, hostName, type HostsEnd, type ServiceEnd } from "../../../cluster/find_end.ts";
+import { flowEndOf, type Host, hostAt, type HostsEnd, type ServiceEnd } from "../../../cluster/find_end.ts";
 import type { ExplainContext } from "../context.ts";
 import {
   nodesThatMatter,
@@ -13,6 +14,7 @@ import {
   directWay,
   stoppedWay,
   type ConnectionPath,
+  type Stop,
   waysToAddress,
 } from "./connection_path.ts";
 
@@ -69,7 +71,7 @@ function hostPortsAt(
 
 /**
  * Returns the families that a connection between two hosts may have: the family of an address in the question, or else
- * all common ones; undefined where files give neither host an address.
+ * all common ones that are meant; undefined where files give neither host an address.
  */
 export function familiesBetween(
   { cluster }: ExplainContext,
@@ -84,8 +86,13 @@ export function familiesBetween(
   };
   const families = familiesOf(cluster.index, ends);
   // Without a common family, the evaluator reports that itself.
-  return families === undefined || families.length === 0 ? [undefined] : families;
+  if (families === undefined || families.length === 0) return [undefined];
+  const meant = destination.type === "pod" ? destination.families : undefined;
+  return families.filter((family) => meant?.has(family) ?? true);
 }
+
+/** Why a source reaches no address of a Service. */
+export const NO_FAMILY: Stop = Object.freeze({ stopped: "the source has no address in a family of the Service" });
 
 /** Returns the ways from a host to a port of a Service, for each of its addresses that the host would use. */
 export function waysToService(
@@ -101,7 +108,7 @@ export function waysToService(
     address === undefined ? frontendsFor(context, source, service, { protocol, port }) : [{ address, port }];
   const ways = frontends.flatMap((one) => waysToAddress(context, source, one.address, { protocol, port: one.port }));
   if (ways.length > 0) return ways;
-  return [stoppedWay(source, { stopped: "the source has no address in a family of the Service" })];
+  return [stoppedWay(source, NO_FAMILY)];
 }
 
 /** Returns the cluster IPs for a source inside; from outside, balancers' and external IPs, or else node ports. */
@@ -129,7 +136,8 @@ function frontendsFor(
 }
 
 /**
- * Returns the pods that a headless Service's name resolves to: it has no address, and ports are not translated.
+ * Returns the pods that a headless Service's name resolves to, in the families of its endpoints' addresses: it has no
+ * address, and ports are not translated.
  *
  * @returns undefined for any other Service
  * @throws DrawbridgeError ERR_OBJECT for an ExternalName, whose name leads elsewhere
@@ -145,14 +153,17 @@ export function headlessHosts(
     );
   }
   if (!service.isHeadless) return undefined;
-  const hosts = new Map<string, Host>();
-  for (const slice of worlds.objects.endpointSlices) {
-    if (slice.namespace !== service.namespace || slice.serviceName !== service.name) continue;
-    for (const { isReady, address } of slice.endpoints) {
-      const host = hostAt(cluster, address);
-      if (isReady || service.publishNotReadyAddresses) hosts.set(hostName(host), host);
-    }
-  }
-  const [first, ...others] = hosts.values();
-  return first === undefined ? "nobody" : { type: "workload", name, hosts: [first, ...others], address: undefined };
+  const addresses = worlds.objects.endpointSlices
+    .filter((slice) => serviceKeyOf(slice) === service.key)
+    .flatMap(({ endpoints }) => endpoints.filter(({ isReady }) => isReady || service.publishNotReadyAddresses))
+    .map(({ address }) => ({ address, host: hostAt(cluster, address) }));
+  const byHost = Map.groupBy(addresses, ({ host, address }) => (host.type === "pod" ? host.pod.key : address));
+  const hosts = [...byHost.values()].flatMap((all) =>
+    all.slice(0, 1).map(({ host }): Host => {
+      const known = all.filter(({ address }) => cluster.placeholderAddresses.ownerOf(address) === undefined);
+      if (host.type !== "pod" || known.length === 0) return host;
+      return { ...host, families: new Set(known.map(({ address }) => familyOf(address))) };
+    }),
+  );
+  return hosts.length === 0 ? "nobody" : { type: "workload", name, hosts, address: undefined };
 }

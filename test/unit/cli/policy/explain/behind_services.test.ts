@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ask, manifest, named, networkPolicy, pod, service } from "../../../../support/cli/objects.ts";
+import { ask, manifest, named, networkPolicy, node, pod, service } from "../../../../support/cli/objects.ts";
 
 const PODS =
   pod("default/client", "10.1.0.1", { spec: "nodeName: n1" }) +
@@ -75,6 +75,53 @@ describe("cli/policy/explain: behind Services", () => {
       const { code, out } = await ask(balanced + pod("s/x", "10.0.0.5"), ...args);
       assert.equal(code, 1, out);
       assert.match(out, /^outside to service\/s\/x, port 80\/TCP: denied in part$/m);
+    });
+  }
+
+  const single = (family: number): string =>
+    service("s/h", "b", "{ port: 80 }", `clusterIP: None, ipFamilies: [IPv${family}], ipFamilyPolicy: SingleStack`);
+  const BOTH = pod("s/a", "10.1.0.1 fd00::1") + pod("s/b", "10.1.0.2 fd00::2");
+  const FOUR = node("n1", "10.9.0.1") + pod("s/a", "10.1.0.1") + pod("s/b", "10.1.0.2");
+  const SIX = FOUR.replaceAll("10.9.0.", "fd01::").replaceAll("10.1.0.", "fd00::");
+  const headless = service("s/h", "b", "{ port: 80 }", "clusterIP: None");
+  const slice = manifest(
+    "EndpointSlice",
+    named("s/h-1", "labels: { kubernetes.io/service-name: h }"),
+    'addressType: IPv4, ports: [{ name: "", port: 80 }], endpoints: [{ addresses: [10.1.0.2] }]',
+  );
+  const byOthers = manifest("Service", named("s/h"), "spec: { clusterIP: None, ports: [{ port: 80 }] }") + slice;
+  const only4 = "policyTypes: [Egress], egress: [{ to: [{ ipBlock: { cidr: 0.0.0.0/0 } }] }]";
+  for (const [what, text, from, to, expected] of [
+    ["a headless Service of IPv4", BOTH + single(4), "s/a", "service/s/h", "allowed"],
+    ["a headless Service of IPv6", BOTH + single(6), "s/a", "service/s/h", "denied"],
+    ["a headless Service with the usual families", BOTH + headless, "s/a", "service/s/h", "allowed"],
+    ["a headless Service with EndpointSlices of IPv4", BOTH + byOthers, "s/a", "service/s/h", "allowed"],
+    [
+      "a headless Service of both families",
+      BOTH + headless.replace("None", "None, ipFamilyPolicy: PreferDualStack"),
+      "s/a",
+      "service/s/h",
+      "denied in part",
+    ],
+    [
+      "a headless Service of a family that the source lacks",
+      BOTH.replace(" fd00::1", "") + single(6),
+      "s/a",
+      "service/s/h",
+      "denied",
+    ],
+    ["a headless Service without addresses", pod("s/a") + pod("s/b") + single(6), "outside", "service/s/h", "allowed"],
+    ["a headless Service from outside", FOUR + headless, "outside", "service/s/h", "allowed"],
+    ["a node from outside", FOUR, "outside", "node/n1", "allowed"],
+    ["a node of IPv6 from outside", SIX, "outside", "node/n1", "allowed"],
+    ["a node's address from outside", FOUR, "outside", "10.9.0.1", "allowed"],
+    ["the outside from a node", FOUR, "node/n1", "outside", "allowed"],
+    ["a domain name from a node", FOUR, "node/n1", "example.org", "allowed"],
+  ] as const) {
+    it(`EXPLAIN-03: ${what} is ${expected}, judged in the families that both ends have`, async () => {
+      const policy = networkPolicy("s/p", `podSelector: { matchLabels: { app: a } }, ${only4}`);
+      const { out } = await ask(text + policy, "policy", "explain", "--from", from, "--to", to, "--port", "80");
+      assert.equal(/: ([a-z ]+)$/m.exec(out)?.[1], expected, out);
     });
   }
 });
