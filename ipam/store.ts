@@ -24,6 +24,12 @@ const MAX_CONTENT_BYTES = 1024;
 const MAX_PROBES = 8;
 
 /**
+ * More addresses in a row than a bridge has ports. Others that have that many have a whole network: trying a /64 would
+ * never end, and all pods would wait.
+ */
+const MAX_FOREIGN = 1024;
+
+/**
  * The address reservations of one network on disk, in the format of host-local v1.9.1 byte for byte.
  *
  *     <directory>/<network>/10.244.1.7           0600  <container id>\r\n<ifname>
@@ -252,6 +258,7 @@ export class AddressStore {
     let probes = 0;
     let passedOver = 0;
     for (const address of candidates(set, this.#lastReserved(index))) {
+      if (passedOver === MAX_FOREIGN) break;
       if (probes === MAX_PROBES) taken ??= new Set(this.#files.readDirectory(this.#directory));
       if (taken?.has(formatAddress(address)) === true) continue;
       if (isForeign(address)) passedOver++;
@@ -260,7 +267,7 @@ export class AddressStore {
     }
     throw new DrawbridgeError(
       "ERR_RANGE_EXHAUSTED",
-      `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}; ${this.#directory} lists their owners, and drawbridge node audit --repair frees what ended pods have left${passedOver === 0 ? "" : `, but for ${passedOver} that the node or pods of another plugin have: recreate those pods, and where they are gone, remove their files beside that directory`}`,
+      `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}; ${this.#directory} lists their owners, and drawbridge node audit --repair frees what ended pods have left${passedOver === 0 ? "" : `, but for ${passedOver} that the node itself (ip route show table local) or pods of another plugin or network have: exclude the node's from the range; recreate those pods, and where they are gone, remove their files beside that directory`}`,
     );
   }
 

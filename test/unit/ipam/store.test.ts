@@ -132,8 +132,15 @@ describe("ipam/store", () => {
       const small = rangeSets(["10.1.3.0/30"]);
       assert.throws(
         () => open().allocate(small, pod(2), [], "scan", isForeign),
-        /but for 1 that the node or pods of another plugin/,
+        /but for 1 that the node itself \(ip route show table local\) or pods of another plugin or network have/,
       );
+      for (const subnet of ["10.0.0.0/8", "2001:db8:1::/64"]) {
+        let asked = 0;
+        const isAlwaysForeign = (): boolean => ++asked > 0;
+        const all = rangeSets([subnet]);
+        assert.throws(() => open().allocate(all, pod(2), [], "scan", isAlwaysForeign), /but for 1024 that/);
+        assert.equal(asked, 1024, "no ADD tries a whole network while others wait");
+      }
     });
 
     it("I3: a release accepts legacy content and content with white space around it", () => {
