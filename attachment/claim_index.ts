@@ -6,7 +6,7 @@ import type { HostPortClaim } from "./host_port_claim.ts";
 const ALL = undefined;
 
 /** Records the holders of ports, so that a claim's overlaps are found by family, protocol and port. */
-export class ClaimIndex<H extends object | number> {
+export class ClaimIndex<H extends object> {
   readonly #ports = new Map<string, Map<KeyField | undefined, H>>();
 
   /**

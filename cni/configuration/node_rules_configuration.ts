@@ -1,6 +1,6 @@
 import type { PortMapping } from "../../attachment/attachment.ts";
 import type { RangeSet } from "../../ipam/range.ts";
-import { type Address, type Family, familyOf, parseAddress } from "../../kernel/ip/address.ts";
+import { type Address, type Family, parseAddress } from "../../kernel/ip/address.ts";
 import {
   type Cidr,
   cidrContains,
@@ -14,7 +14,6 @@ import { invalidField } from "../error.ts";
 import type { NetworkInput } from "./network_input.ts";
 import { isTransport } from "../../kernel/ip/protocol.ts";
 import { BROADCAST, LINK_LOCAL, MULTICAST } from "../../kernel/ip/special.ts";
-import { ClaimIndex } from "../../attachment/claim_index.ts";
 import { claimsOf } from "../../attachment/host_port_claim.ts";
 
 /** The part of a configuration that needs rules on the node. */
@@ -77,6 +76,9 @@ const MOST_MAPPINGS = 1024;
 /**
  * Validates the `portMappings` capability.
  *
+ * As with `portmap`, a mapping counts only for the families of the pod, one of a single address goes before that of all,
+ * and a repetition counts once.
+ *
  * @param families the pod's address families
  * @throws CniError 7 naming the field
  * @throws DrawbridgeError ERR_ADDRESS for a hostIP that is not an address
@@ -93,32 +95,37 @@ function portMappingsOf(
       `at most ${MOST_MAPPINGS} mappings for one pod: publish fewer ports`,
     );
   }
-  const mappings = inputs.map((mapping, index) => portMappingOf(mapping, index, families));
-  const holders = new ClaimIndex<number>();
-  for (const [index, mapping] of mappings.entries()) {
-    const claims = claimsOf(mapping, families);
-    const earlier = Math.min(...claims.map((claim) => holders.find(claim) ?? index));
-    if (earlier < index) {
-      throw invalidField(
-        `runtimeConfig.portMappings[${index}].hostPort`,
-        mapping.hostPort,
-        `a port of its own: portMappings[${earlier}] has it, too`,
-      );
-    }
-    for (const claim of claims) holders.addClaim(claim, index);
-  }
-  return mappings;
+  const mappings = inputs.map(portMappingOf);
+  const holders = new Map<string, PortMapping>();
+  // First those of all addresses: they include repetitions for all addresses of one family.
+  return mappings
+    .toSorted((a, b) => Number(a.hostIp !== undefined) - Number(b.hostIp !== undefined))
+    .filter((mapping) => {
+      const { protocol, hostPort, containerPort } = mapping;
+      const isNew = claimsOf(mapping, families).map(({ family, address = "all" }) => {
+        const key = [family, address, protocol, hostPort].join(" ");
+        const holder = holders.get(key) ?? mapping;
+        holders.set(key, holder);
+        if (holder.containerPort === containerPort) return holder === mapping;
+        throw invalidField(
+          `runtimeConfig.portMappings[${mappings.indexOf(mapping)}].hostPort`,
+          hostPort,
+          `a port of its own: portMappings[${mappings.indexOf(holder)}] has it for another containerPort`,
+        );
+      });
+      return isNew.includes(true);
+    });
 }
 
 type Input = NonNullable<NonNullable<NetworkInput["runtimeConfig"]>["portMappings"]>[number];
 
-function portMappingOf(input: Input, index: number, families: readonly Family[]): PortMapping {
+function portMappingOf(input: Input, index: number): PortMapping {
   const field = `runtimeConfig.portMappings[${index}]`;
   const protocol = input.protocol?.toLowerCase();
   if (!isTransport(protocol)) {
     throw invalidField(`${field}.protocol`, input.protocol, "tcp, udp or sctp");
   }
-  const hostIp = input.hostIP ? hostIpOf(input.hostIP, `${field}.hostIP`, families) : undefined;
+  const hostIp = input.hostIP ? hostIpOf(input.hostIP, `${field}.hostIP`) : undefined;
   return {
     hostPort: portOf(input.hostPort, `${field}.hostPort`),
     containerPort: portOf(input.containerPort, `${field}.containerPort`),
@@ -132,11 +139,10 @@ function portOf(port: number | undefined, field: string): number {
   throw invalidField(field, port, "an integer of 1 to 65535");
 }
 
-function hostIpOf(text: string, field: string, families: readonly Family[]): Address {
+function hostIpOf(text: string, field: string): Address {
   const address = parseAddress(text, field);
   for (const [cidr, expectation] of unpublishable) {
     if (cidrContains(cidr, address)) throw invalidField(field, text, `an address of the node, ${expectation}`);
   }
-  if (families.includes(familyOf(address))) return address;
-  throw invalidField(field, text, `an IPv${families.join(" or IPv")} address: the pod gets no other`);
+  return address;
 }

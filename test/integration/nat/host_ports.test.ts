@@ -18,12 +18,8 @@ const protocols = ["tcp", "udp", "sctp"] as const;
 const SHORT = { timeoutMilliseconds: 400 };
 
 /** Returns port mappings as containerd sends them. */
-function published(
-  hostPort: number,
-  options: { readonly HostIP?: string; readonly protocols?: readonly string[] } = {},
-): Configuration {
-  const { HostIP = "", protocols: names = protocols } = options;
-  const mappings = names.map((Protocol) => ({ HostPort: hostPort, ContainerPort: PORT, Protocol, HostIP }));
+function published(hostPort: number): Configuration {
+  const mappings = protocols.map((Protocol) => ({ HostPort: hostPort, ContainerPort: PORT, Protocol, HostIP: "" }));
   return { runtimeConfig: { portMappings: mappings } };
 }
 
@@ -180,15 +176,20 @@ for (const { keeper, bridgeNetfilter } of modes) {
       const { node1 } = nodes;
       const [address4, address6] = node1.addresses;
       const [gateway4, gateway6] = node1.gateways;
+      const closed = { HostIP: formatAddress(address4), HostPort: 7104, ContainerPort: PORT + 1, Protocol: "TCP" };
       const cases: readonly (readonly [HostIP: string, reached: readonly Address[], not: readonly Address[]])[] = [
         [formatAddress(address4), [address4], [gateway4, address6]],
         [formatAddress(address6), [address6], [gateway6, address4]],
         ["0.0.0.0", [address4, gateway4], [address6]],
         ["::", [address6, gateway6], [address4]],
+        // The mapping of all addresses has another one beside it, which goes first, of an address where nothing answers.
+        ["", [gateway4, address6], [address4]],
       ];
       for (const [index, [HostIP, reached, not]] of cases.entries()) {
         const port = 7100 + index;
-        const { pod } = attach(`ip${index}`, node1, published(port, { HostIP, protocols: ["TCP"] }));
+        const mapping = { HostIP, HostPort: port, ContainerPort: PORT, Protocol: "TCP" };
+        const portMappings = HostIP === "" ? [mapping, closed, mapping] : [mapping];
+        const { pod } = attach(`ip${index}`, node1, { runtimeConfig: { portMappings } });
         await assertSeen(flows(other.pod, reached, port, ["tcp"]), pod, ofFamily(other.addresses));
         const results = await prober.run(flows(other.pod, not, port, ["tcp"]), SHORT);
         assert.deepEqual(

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { formatRangeSet } from "../../../../ipam/range.ts";
+import { formatAddress } from "../../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { configurationOf, ipamInput, networkInput, noArguments } from "../../../support/cni/cni.ts";
 
@@ -112,6 +113,47 @@ describe("cni/configuration accepts", () => {
       { destination, mtu: 1300, advmss: 1200, priority: 77, table: 4_294_967_295 },
       { destination },
     ]);
+  });
+
+  it("R3: host ports of the pod's families, one address's beside those of all, and each once", () => {
+    const subnets = { 4: "10.244.1.0/24", 6: "fd00:244:1::/64" } as const;
+    const rows: readonly (readonly [
+      families: readonly (4 | 6)[],
+      hostIps: readonly string[],
+      kept: readonly string[],
+    ])[] = [
+      [[4], ["", "::", "::1", "fd00::1"], [""]],
+      [[6], ["0.0.0.0", "127.0.0.1"], []],
+      [[4, 6], ["0.0.0.0", "", "::", ""], [""]],
+      [
+        [4, 6],
+        ["0.0.0.0", "::", "::"],
+        ["0.0.0.0", "::"],
+      ],
+      [
+        [4, 6],
+        ["127.0.0.1", "", "127.0.0.1"],
+        ["", "127.0.0.1"],
+      ],
+    ];
+    for (const [families, hostIps, kept] of rows) {
+      const portMappings = hostIps.map((hostIP) => ({ hostIP, hostPort: 80, containerPort: 80, protocol: "tcp" }));
+      const ranges = families.map((family) => [{ subnet: subnets[family] }]);
+      const found = configurationOf({ ...ipamInput({ ranges }), runtimeConfig: { portMappings } }).portMappings;
+      assert.deepEqual(
+        found.map(({ hostIp }) => (hostIp === undefined ? "" : formatAddress(hostIp))),
+        kept,
+      );
+    }
+    const [all, one] = [
+      { hostPort: 80, containerPort: 80, protocol: "tcp" },
+      { hostPort: 80, containerPort: 81, protocol: "tcp", hostIP: "127.0.0.1" },
+    ];
+    const both = configurationOf(networkInput({ runtimeConfig: { portMappings: [one, all] } })).portMappings;
+    assert.deepEqual(
+      both.map(({ containerPort }) => containerPort),
+      [80, 81],
+    );
   });
 
   it("one address of each family in the oldest versions (P9)", () => {

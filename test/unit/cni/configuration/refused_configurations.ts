@@ -16,12 +16,8 @@ function bandwidth(values: Readonly<Record<string, unknown>>): Record<string, un
 
 const web = { HostPort: 80, ContainerPort: 8080, Protocol: "tcp", HostIP: "" };
 
-function runtime(...portMappings: readonly unknown[]): Record<string, unknown> {
-  return { runtimeConfig: { portMappings } };
-}
-
 function ports(...portMappings: readonly unknown[]): Record<string, unknown> {
-  return networkInput(runtime(...portMappings));
+  return networkInput({ runtimeConfig: { portMappings } });
 }
 
 /** Configurations that an ADD refuses before anything is made. */
@@ -141,13 +137,13 @@ export const refusedConfigurations: readonly RefusedConfiguration[] = [
   [7, ports({ ...web, HostIP: "224.0.0.1" }), 'portMappings[0].hostIP: "224.0.0.1"', "multicast"],
   [7, ports({ ...web, HostIP: "255.255.255.255" }), "portMappings[0].hostIP: ", "broadcast"],
   [7, ports({ ...web, HostIP: "::ffff:192.0.2.1" }), "portMappings[0].hostIP: ", "IPv4 address in its own form"],
+  [7, ports(web, { ...web, ContainerPort: 81 }), "portMappings[1].hostPort: 80; expected a port of its own: portM"],
   [
     7,
-    { ...ipamInput({ ranges: [[{ subnet: "10.244.1.0/24" }]] }), ...runtime({ ...web, HostIP: "fd00::1" }) },
-    'portMappings[0].hostIP: "fd00::1"; expected an IPv4 address: the pod gets no other',
+    ports({ ...web, ContainerPort: 81, HostIP: "::" }, web),
+    "portMappings[0].hostPort: 80",
+    "portMappings[1] has it",
   ],
-  [7, ports(web, web), "portMappings[1].hostPort: 80; expected a port of its own: portMappings[0] has it"],
-  [7, ports(web, { ...web, ContainerPort: 81, HostIP: "192.0.2.1" }), "portMappings[1].hostPort: 80; expected"],
   // Bandwidth.
   [7, bandwidth({ ingressRate: 999, ingressBurst: 1 }), "bandwidth.ingressRate: 999; expected", "1000 to 1000000000"],
   [7, bandwidth({ egressRate: 1e15 + 1, egressBurst: 1 }), "bandwidth.egressRate: 1000000000000001; expected"],
