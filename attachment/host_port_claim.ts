@@ -1,6 +1,6 @@
-import type { PortMapping } from "./attachment.ts";
+import type { AttachmentRecord, PortMapping } from "./attachment.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
-import { type Address, type Family, familyOf, formatAddress } from "../kernel/ip/address.ts";
+import { type Address, familiesIn, type Family, familyOf, formatAddress } from "../kernel/ip/address.ts";
 
 /** A port that one pod has on the node's addresses of one family: on all of them, or on one. */
 export interface HostPortClaim {
@@ -19,6 +19,12 @@ export function claimsOf(mapping: PortMapping, families: readonly Family[]): rea
   const family = familyOf(hostIp);
   if (!families.includes(family)) return [];
   return [{ family, address: BigInt(hostIp) === 0n ? undefined : hostIp, mapping }];
+}
+
+/** Returns the claims of an attachment. */
+export function claimsOfRecord({ addresses, portMappings }: AttachmentRecord): readonly HostPortClaim[] {
+  const families = familiesIn(addresses.map(({ address }) => address));
+  return portMappings.flatMap((mapping) => claimsOf(mapping, families));
 }
 
 /** "80/tcp of 192.0.2.1" */

@@ -8,7 +8,7 @@ import { formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily } from "../../kernel/ip/cidr.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { insideNamespace } from "../../kernel/network_namespace.ts";
-import { deleteAddress } from "../../kernel/route/interface_address.ts";
+import { deleteAddress, listAddresses } from "../../kernel/route/interface_address.ts";
 import { openRouteSocket } from "../../kernel/route/socket.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import { dnsOf } from "../configuration/dns.ts";
@@ -22,13 +22,7 @@ import type { AddResult, Dns } from "../result.ts";
 import { makePodLink, WiringFailure } from "../wiring/pod_link.ts";
 import { addResult, decideWiring } from "../wiring/wiring.ts";
 import { allowIpv6, ensureNodeBridge } from "./bridge.ts";
-import {
-  addressesOf,
-  addressesOnBridge,
-  foreignAddresses,
-  freshGateways,
-  refuseOwnAddress,
-} from "./bridge_addresses.ts";
+import { addressesOnBridge, foreignAddresses, freshGateways, refuseOwnAddress } from "./bridge_addresses.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
 import { recordOf } from "./record.ts";
 
@@ -96,7 +90,7 @@ function attach(
   const hostSocket = openRouteSocket(node.syscalls);
   const sysctl = rememberingSettings(node, runDir);
   const bridge = ensureNodeBridge(node, { socket: hostSocket, sysctl }, configuration);
-  const own = addressesOf(hostSocket, bridge.index);
+  const own = listAddresses(hostSocket, { index: bridge.index }).map(({ address }) => address);
   refuseOwnAddress(bridge.name, own, given ?? []);
   const recorded = (): Generator<Holding> => node.deleting().recordedHoldings(node, configuration);
   const store = openStore(node, configuration.name, configuration.ipam.dataDir, recorded);

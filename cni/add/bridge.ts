@@ -2,13 +2,13 @@ import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { Bridge } from "../wiring/wiring.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
-import { NetlinkError } from "../../kernel/netlink/error.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
-import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import { listAddresses } from "../../kernel/route/interface_address.ts";
 import {
   changeLink,
   createBridge,
   dumpLinks,
+  getLink,
   type Link,
   type LinkChange,
   OPERATIONAL_STATE_UNKNOWN,
@@ -139,20 +139,16 @@ function carriesPackets(link: Link): boolean {
   );
 }
 
+/** Makes the bridge, or finds the one that another call has just made. */
 function makeBridge(socket: NetlinkSocket, spec: BridgeSpec): Link {
-  try {
-    socket.request(createBridge(spec));
-  } catch (error) {
-    if (!(error instanceof NetlinkError) || error.errnoName !== "EEXIST") throw error;
-  }
-  const link = findLink(socket, { name: spec.name });
-  if (link === undefined) {
-    throw new DrawbridgeError(
-      "ERR_FOREIGN_OBJECT",
-      `bridge: ${JSON.stringify(spec.name)} vanished right after it was made; try again`,
-    );
-  }
-  return link;
+  const [created, described] = socket.batch([createBridge(spec), getLink({ name: spec.name })]);
+  if (created?.error !== undefined && created.error.errnoName !== "EEXIST") throw created.error;
+  const [message] = described?.messages ?? [];
+  if (message !== undefined) return parseLink(message);
+  throw new DrawbridgeError(
+    "ERR_FOREIGN_OBJECT",
+    `bridge: ${JSON.stringify(spec.name)} vanished right after it was made; try again`,
+  );
 }
 
 /**
@@ -198,10 +194,7 @@ function keepAdvertised(socket: NetlinkSocket, sysctl: Sysctl): void {
     const route = parseRoute(message);
     if (route?.protocol === RTPROT_RA && route.outputInterface !== undefined) indexes.add(route.outputInterface);
   }
-  for (const message of socket.dump(dumpAddresses({ family: 6 }))) {
-    const address = parseInterfaceAddress(message);
-    if (address?.permanent === false) indexes.add(address.index);
-  }
+  for (const { permanent, index } of listAddresses(socket, { family: 6 })) if (!permanent) indexes.add(index);
   for (const index of indexes) {
     const link = findLink(socket, { index });
     if (link === undefined) continue;

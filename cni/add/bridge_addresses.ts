@@ -4,7 +4,6 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, formatCidr, isHostCidr } from "../../kernel/ip/cidr.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
-import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
 import { getNeighbour, parseNeighbour } from "../../kernel/route/neighbour.ts";
 import { isLocalRoute, lookUpMatchedRoute, parseRoute, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
 import { findLink } from "../../kernel/route/socket.ts";
@@ -12,11 +11,6 @@ import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { PluginMachine } from "../host.ts";
 import type { Bridge, Wiring } from "../wiring/wiring.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
-
-/** Returns the addresses of a bridge. */
-export function addressesOf(socket: NetlinkSocket, index: number): readonly Cidr[] {
-  return socket.dump(dumpAddresses({ index })).flatMap((message) => parseInterfaceAddress(message)?.address ?? []);
-}
 
 /**
  * Makes sure that a pod does not get an address the bridge has: nothing from elsewhere would reach it. The reference

@@ -16,11 +16,11 @@ import { nodeStateDifferences } from "../node_state/repair.ts";
 import { type Expectation, expectationOf, type ExpectedRoute, familyOfRoute } from "./expectation.ts";
 import { type Cidr, cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
 import { isLinkLocal } from "../../kernel/ip/special.ts";
-import { dumpAddresses, type InterfaceAddress, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import { type InterfaceAddress, listAddresses } from "../../kernel/route/interface_address.ts";
 import type { Link } from "../../kernel/route/link.ts";
 import { dumpRoutes, parseRouteOfAnyTable, type Route } from "../../kernel/route/route.ts";
 import { canForward } from "../wiring/wiring.ts";
-import { type NetlinkSocket, withSocket } from "../../kernel/netlink/socket.ts";
+import { withSocket } from "../../kernel/netlink/socket.ts";
 
 /**
  * Verifies that an attachment is as its ADD has left it: the CHECK verb.
@@ -276,7 +276,7 @@ export function observe(
 ): Observation {
   return withRouteSocket(node.syscalls, (socket) => {
     const bridge = findLink(socket, { name: bridgeName });
-    const bridgeAddresses = bridge === undefined ? [] : addressesOf(socket, bridge.index);
+    const bridgeAddresses = bridge === undefined ? [] : listAddresses(socket, { index: bridge.index });
     const host = findLink(socket, { name: hostInterface });
     const podSocket = insideNamespace(node.syscalls, home, namespace, () => openRouteSocket(node.syscalls));
     return withSocket(podSocket, (inPod) => {
@@ -288,7 +288,7 @@ export function observe(
         host,
         loopback: findLink(inPod, { index: LOOPBACK_INDEX }),
         pod,
-        podAddresses: pod === undefined ? [] : addressesOf(inPod, pod.index),
+        podAddresses: pod === undefined ? [] : listAddresses(inPod, { index: pod.index }),
         podRoutes: families
           .flatMap((family) => inPod.dump(dumpRoutes(family)))
           .map(parseRouteOfAnyTable)
@@ -296,11 +296,4 @@ export function observe(
       };
     });
   });
-}
-
-function addressesOf(socket: NetlinkSocket, index: number): readonly InterfaceAddress[] {
-  return socket
-    .dump(dumpAddresses({ index }))
-    .map(parseInterfaceAddress)
-    .filter((found) => found !== undefined);
 }

@@ -12,10 +12,10 @@ import { delegatedDirectory } from "../delegation/ipam_choice.ts";
 import type { Attachment } from "../environment.ts";
 import { attempt } from "../../kernel/error.ts";
 import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
-import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
+import type { Address } from "../../kernel/ip/address.ts";
 import { ClaimIndex } from "../../attachment/claim_index.ts";
 import { hasEnded, type HasLink, linksOf } from "../gc/proof.ts";
-import { type HostPortClaim, claimsOf } from "../../attachment/host_port_claim.ts";
+import { claimsOfRecord } from "../../attachment/host_port_claim.ts";
 import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import type { PluginMachine } from "../host.ts";
 import { uptime } from "../status/failure_record.ts";
@@ -134,11 +134,6 @@ export function detachHolders(
     if (dataDir === delegatedDirectory(runDir)) noteEnded(node, runDir, { network, containerId, ifname });
   }
   return holders.length > 0;
-}
-
-function claimsOfRecord({ addresses, portMappings }: AttachmentRecord): readonly HostPortClaim[] {
-  const families = FAMILIES.filter((family: Family) => addresses.some(({ address }) => familyOf(address) === family));
-  return portMappings.flatMap((mapping) => claimsOf(mapping, families));
 }
 
 /** Marks an attachment as ended. If that fails, its remains only stay longer. */

@@ -9,7 +9,6 @@ import { uptime } from "../status/failure_record.ts";
 import { isOlderThanBoot, linksOf } from "./proof.ts";
 import type { Reservation } from "../../ipam/reservation.ts";
 import { realWaiting, type Waiting } from "../../kernel/waiting.ts";
-import { findLink, withRouteSocket } from "../../kernel/route/socket.ts";
 import type { ReleaseConfiguration } from "../configuration/detach_configuration.ts";
 import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import type { IsValid } from "./valid_attachments.ts";
@@ -73,23 +72,17 @@ export function releaseOldReservations(
 ): void {
   const store = openStore(node, name, ipam.dataDir);
   const old = store.reservations(isOlderThanBoot(node)).filter((one) => isForgotten(one, isValid, recorded));
-  if (old.length === 0) return;
-  withRouteSocket(node.syscalls, (socket) => {
-    for (const one of old) {
-      if (one.kind === "unreadable") {
-        attempt(() => store.releaseEmpty(one.address));
-        continue;
-      }
+  const hasLink = linksOf(node);
+  for (const one of old) {
+    attempt(() => {
+      if (one.kind === "unreadable") return store.releaseEmpty(one.address);
       const owner = one.kind === "owned" ? one.owner : { containerId: one.containerId, ifname: "eth0" };
-      attempt(() => {
-        // A link proves that the pod runs, whatever the clock says.
-        const link = hostInterfaceName(node.sha256, owner.containerId, owner.ifname);
-        if (findLink(socket, { name: link }) !== undefined) return;
-        if (one.kind === "owned") store.releaseAddresses(owner, [one.address]);
-        else store.release(owner);
-      });
-    }
-  });
+      // A link proves that the pod runs, whatever the clock says.
+      if (hasLink(hostInterfaceName(node.sha256, owner.containerId, owner.ifname))) return;
+      if (one.kind === "owned") store.releaseAddresses(owner, [one.address]);
+      else store.release(owner);
+    });
+  }
 }
 
 function isForgotten(one: Reservation, isValid: IsValid, recorded: (owner: Owner) => boolean): boolean {

@@ -35,24 +35,20 @@ export function gc(
   const { runDir, name } = configuration;
   const { errors, attempt } = gatherErrors();
   const names = listAttachmentNames(runDir, name, node.files);
-  const links = linksOf(node);
+  const hasLink = linksOf(node);
   for (const owner of unknownAttachments(names, isValid)) {
-    try {
+    attempt(() => {
       const record = readAttachment(runDir, name, owner, node.files);
-      if (record !== undefined && hasEnded(node, record, links)) detach(owner);
-    } catch (error) {
-      errors.push(toCniError(error));
-    }
+      if (record !== undefined && hasEnded(node, record, hasLink)) detach(owner);
+    });
   }
   const recorded = new Set(names.map(({ containerId, ifname }) => `${containerId}:${ifname}`));
   const hasRecord = ({ containerId, ifname }: Owner): boolean => recorded.has(`${containerId}:${ifname}`);
   for (const owner of unknownAttachments(oldPendings(node, runDir, name), isValid)) {
-    try {
+    attempt(() => {
       const link = hostInterfaceName(node.sha256, owner.containerId, owner.ifname);
-      if (!hasRecord(owner) && !links(link)) detach(owner);
-    } catch (error) {
-      errors.push(toCniError(error));
-    }
+      if (!hasRecord(owner) && !hasLink(link)) detach(owner);
+    });
   }
   attempt(() => releaseOldReservations(node, configuration, isValid, hasRecord, attempt));
   attempt(forward);

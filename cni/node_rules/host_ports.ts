@@ -1,6 +1,6 @@
 import { TRANSPORTS, type Transport } from "../../kernel/ip/protocol.ts";
 import type { PortMapping } from "../../attachment/attachment.ts";
-import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
+import { type Address, FAMILIES, familiesIn, type Family, familyOf } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, outermost } from "../../kernel/ip/cidr.ts";
 import { LINK_LOCAL } from "../../kernel/ip/special.ts";
 import { concatenation, lookup } from "../../kernel/nftables/model/expression.ts";
@@ -187,7 +187,7 @@ export function findConflict(
   { mappings, addresses }: Pick<Publication, "mappings" | "addresses">,
   present: ReadonlyMap<string, readonly Element[]>,
 ): Conflict | undefined {
-  const families = FAMILIES.filter((family) => addresses.some((address) => familyOf(address) === family));
+  const families = familiesIn(addresses);
   const holders = new ClaimIndex<Element>();
   for (const family of families) {
     for (const { name } of [sets[family].ports, sets[family].addressPorts]) {

@@ -2,10 +2,10 @@ import type { PortMapping } from "../../attachment/attachment.ts";
 import type { ConntrackFilter } from "../../kernel/conntrack/filter.ts";
 import type { FlowTuples } from "../../kernel/conntrack/flow_tuples.ts";
 import { deleteFlowsAtOnce } from "../../kernel/conntrack/table.ts";
-import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
+import { type Address, familiesIn, type Family, familyOf } from "../../kernel/ip/address.ts";
 import { cidrContains } from "../../kernel/ip/cidr.ts";
 import { isLoopback } from "../../kernel/ip/special.ts";
-import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import { listAddresses } from "../../kernel/route/interface_address.ts";
 import { withRouteSocket } from "../../kernel/route/socket.ts";
 import type { FileReadCalls } from "../../kernel/syscall/file_calls.ts";
 import type { Syscalls } from "../../kernel/syscall/syscalls.ts";
@@ -21,7 +21,7 @@ export function staleFlows(
   syscalls: Syscalls,
   { mappings, addresses, serviceCidrs }: Pick<Publication, "mappings" | "addresses" | "serviceCidrs">,
 ): { readonly asked: readonly ConntrackFilter[]; readonly isMeant: (flow: FlowTuples) => boolean } {
-  const families = FAMILIES.filter((family) => addresses.some((address) => familyOf(address) === family));
+  const families = familiesIn(addresses);
   const claims = udpOf(mappings).flatMap((mapping) => claimsOf(mapping, families));
   const asked = claims.map(({ family, mapping }) => toPort(family, mapping));
   let local: ReadonlySet<Address> | undefined;
@@ -69,6 +69,6 @@ function toPort(family: Family, { hostPort: destinationPort }: PortMapping): Con
 
 /** Returns the node's own addresses. @throws SyscallError, NetlinkError */
 export function localAddresses(syscalls: Syscalls): ReadonlySet<Address> {
-  const found = withRouteSocket(syscalls, (socket) => socket.dump(dumpAddresses()).map(parseInterfaceAddress));
-  return new Set(found.flatMap((own) => (own === undefined ? [] : [own.address.address])));
+  const found = withRouteSocket(syscalls, (socket) => listAddresses(socket));
+  return new Set(found.map(({ address }) => address.address));
 }

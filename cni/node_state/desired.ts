@@ -1,6 +1,6 @@
 import type { AttachmentRecord, RecordedHost } from "../../attachment/attachment.ts";
 import { delayDeviceOfPort, displayName } from "../../attachment/names_and_macs.ts";
-import { type Address, type Family, familyOf, FAMILIES } from "../../kernel/ip/address.ts";
+import { type Address, familiesIn, type Family } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 
@@ -54,9 +54,7 @@ export function desiredBridges(records: Iterable<AttachmentRecord>): readonly De
 
 function desiredBridge(name: string, records: readonly AttachmentRecord[]): DesiredBridge {
   const hosts = records.map(({ host }) => host);
-  const families = FAMILIES.filter((family) =>
-    records.some(({ addresses }) => addresses.some(({ address }) => familyOf(address) === family)),
-  );
+  const families = familiesIn(records.flatMap(({ addresses }) => addresses.map(({ address }) => address)));
   return Object.freeze({
     name,
     macs: mostFrequent(hosts.map(({ bridgeMac }) => bridgeMac)),

@@ -1,10 +1,9 @@
 import { DrawbridgeError } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
-import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { MacAddress } from "../../kernel/ip/mac.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
 import { getPortEntry, parsePortEntry } from "../../kernel/route/forwarding_entry.ts";
-import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import { listAddresses } from "../../kernel/route/interface_address.ts";
 import { getLink, type Link, parseLink } from "../../kernel/route/link.ts";
 import { getNeighbour, parseNeighbour } from "../../kernel/route/neighbour.ts";
 import { findLink } from "../../kernel/route/socket.ts";
@@ -57,7 +56,7 @@ export function observeBridge({ socket, sysctl }: Reader, desired: DesiredBridge
   );
   return {
     link,
-    addresses: readAddresses(socket, link.index),
+    addresses: listAddresses(socket, { index: link.index }).map(({ address }) => address),
     settings,
     ports,
     ways: readWays(socket, addressesToLookUp(desired, wanted, scope)),
@@ -111,13 +110,6 @@ function readFilters(socket: Pick<NetlinkSocket, "dump">, index: number): Observ
     if (!(error instanceof DrawbridgeError)) throw error;
     return { targets: [], hasOthers: false };
   }
-}
-
-function readAddresses(socket: Pick<NetlinkSocket, "dump">, index: number): readonly Cidr[] {
-  return socket
-    .dump(dumpAddresses({ index }))
-    .map(parseInterfaceAddress)
-    .flatMap((found) => (found === undefined ? [] : [found.address]));
 }
 
 function addressesToLookUp(

@@ -22,6 +22,11 @@ export type Family = 4 | 6;
 /** Both families, IPv4 first. */
 export const FAMILIES = [4, 6] as const;
 
+/** Returns the families of addresses, each once. */
+export function familiesIn(addresses: readonly Address[]): readonly Family[] {
+  return FAMILIES.filter((family) => addresses.some((address) => familyOf(address) === family));
+}
+
 /** The kernel turns IPv6 off on a device with a smaller MTU (RFC 8200, section 5). */
 export const SMALLEST_IPV6_MTU = 1280;
 

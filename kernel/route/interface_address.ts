@@ -9,6 +9,7 @@ import {
   type Request,
   request,
 } from "../netlink/message.ts";
+import type { NetlinkSocket } from "../netlink/socket.ts";
 import { addressFamilyNumber } from "../netlink/address_family.ts";
 
 const RTM_NEWADDR = 20;
@@ -82,6 +83,14 @@ export function dumpAddresses(filter: { readonly family?: Family; readonly index
     { family: filter.family === undefined ? 0 : addressFamilyNumber(filter.family), index: filter.index ?? 0 },
     {},
   );
+}
+
+/** Returns the namespace's addresses, as {@link dumpAddresses} asks for them. @throws NetlinkError */
+export function listAddresses(
+  socket: Pick<NetlinkSocket, "dump">,
+  filter?: Parameters<typeof dumpAddresses>[0],
+): readonly InterfaceAddress[] {
+  return socket.dump(dumpAddresses(filter)).flatMap((message) => parseInterfaceAddress(message) ?? []);
 }
 
 /**

@@ -1,9 +1,9 @@
 import { ClaimIndex } from "../../attachment/claim_index.ts";
-import { type HostPortClaim, claimsOf, portTaken } from "../../attachment/host_port_claim.ts";
+import { claimsOfRecord, portTaken } from "../../attachment/host_port_claim.ts";
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { type Address, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
+import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { commentText } from "../../kernel/nftables/model/identifier.ts";
 import { attachmentKey } from "./registry.ts";
 
@@ -48,7 +48,7 @@ export class RuleHolders {
     const holder = conflict === undefined ? attachment : before;
     if (holder === undefined) return conflict;
     this.#holders.set(attachmentKey(holder), holder);
-    for (const claim of claimsOfAll(holder)) this.#ports.addClaim(claim, holder);
+    for (const claim of claimsOfRecord(holder)) this.#ports.addClaim(claim, holder);
     return conflict;
   }
 
@@ -57,12 +57,12 @@ export class RuleHolders {
     const key = attachmentKey(name);
     const holder = this.#holders.get(key);
     if (holder === undefined) return;
-    for (const claim of claimsOfAll(holder)) this.#ports.removeClaim(claim, holder);
+    for (const claim of claimsOfRecord(holder)) this.#ports.removeClaim(claim, holder);
     this.#holders.delete(key);
   }
 
   #conflictOf(attachment: AttachmentRecord): Conflict | undefined {
-    for (const claim of claimsOfAll(attachment)) {
+    for (const claim of claimsOfRecord(attachment)) {
       const holder = this.#ports.find(claim);
       if (holder === undefined) continue;
       const position = attachment.portMappings.indexOf(claim.mapping);
@@ -86,11 +86,6 @@ function addressTaken(shared: Address, holder: AttachmentRecord): DrawbridgeErro
 
 function holderName({ pod, containerId }: AttachmentRecord): string {
   return pod === undefined ? containerId : `${pod.namespace}/${pod.name} ${containerId}`;
-}
-
-function claimsOfAll({ portMappings, addresses }: AttachmentRecord): readonly HostPortClaim[] {
-  const families = FAMILIES.filter((family) => addresses.some(({ address }) => familyOf(address) === family));
-  return portMappings.flatMap((mapping) => claimsOf(mapping, families));
 }
 
 /** Whether the daemon's rules masquerade it; a plugin that works without the daemon has rules in another table. */

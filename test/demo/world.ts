@@ -1,5 +1,5 @@
 import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../kernel/ip/address.ts";
-import { dumpAddresses, parseInterfaceAddress } from "../../kernel/route/interface_address.ts";
+import { listAddresses } from "../../kernel/route/interface_address.ts";
 import { type Cluster, namespaceObject } from "../lab/cluster/cluster.ts";
 import type { Sandbox } from "../lab/cluster/runtime.ts";
 import type { LabNode, LabPod } from "../lab/lab.ts";
@@ -138,9 +138,7 @@ export function namespaceOf(world: World, name: string): LabNamespace {
 /** Returns the addresses that the pod itself sees on its interface, whatever the plugin reported. */
 function ownAddresses(pod: LabPod): Readonly<Record<Family, Address>> {
   const { index } = pod.link("eth0");
-  const found = pod.route
-    .dump(dumpAddresses({ index }))
-    .flatMap((message) => parseInterfaceAddress(message) ?? [])
+  const found = listAddresses(pod.route, { index })
     .filter(({ scope }) => scope === SCOPE_UNIVERSE)
     .map(({ address }) => address.address);
   const [v4, v6] = FAMILIES.map((family) => found.find((address) => familyOf(address) === family));

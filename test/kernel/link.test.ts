@@ -4,10 +4,9 @@ import { parseMac } from "../../kernel/ip/mac.ts";
 import type { Request } from "../../kernel/netlink/message.ts";
 import {
   deleteAddress,
-  dumpAddresses,
   type InterfaceAddress,
+  listAddresses,
   newAddress,
-  parseInterfaceAddress,
 } from "../../kernel/route/interface_address.ts";
 import {
   changeLink,
@@ -118,7 +117,7 @@ describe("kernel/route: links and their addresses", () => {
   });
 
   function addresses(filter?: { readonly family?: 4 | 6; readonly index?: number }): readonly InterfaceAddress[] {
-    return pod.route.dump(dumpAddresses(filter)).flatMap((message) => parseInterfaceAddress(message) ?? []);
+    return listAddresses(pod.route, filter);
   }
 
   function printedAddress(local: string): Printed {

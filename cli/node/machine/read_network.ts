@@ -6,7 +6,7 @@ import { observeBridge } from "../../../cni/node_state/netlink_kernel.ts";
 import { EVERYTHING, type ObservedBridge } from "../../../cni/node_state/observed.ts";
 import type { AttachmentRecord } from "../../../attachment/attachment.ts";
 import { readOverview, type RulesetOverview } from "../../../kernel/nftables/decode/overview.ts";
-import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
+import { listAddresses } from "../../../kernel/route/interface_address.ts";
 import {
   dumpRoutes,
   MAIN_TABLE,
@@ -32,9 +32,7 @@ export function readFamilies<T>(
 }
 
 export function readAddresses(syscalls: MachineCalls): readonly NodeAddress[] {
-  return withRouteSocket(syscalls, (socket) =>
-    socket.dump(dumpAddresses()).flatMap((message) => parseInterfaceAddress(message) ?? []),
-  );
+  return withRouteSocket(syscalls, (socket) => listAddresses(socket));
 }
 
 /** Returns the unicast routes of all tables in both families. */

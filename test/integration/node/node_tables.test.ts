@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { cpSync, mkdirSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { acquireFileLock } from "../../../kernel/file_lock.ts";
-import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
+import { listAddresses } from "../../../kernel/route/interface_address.ts";
 import { formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import { bridgeTable, ipTable } from "../../../cni/node_rules/node_tables.ts";
 import { openConntrackSocket } from "../../../kernel/conntrack/table.ts";
@@ -205,10 +205,7 @@ describe("the node's tables of a plugin without policyd", function () {
     const pods = Array.from({ length: 8 }, (_, i) => lab.pod(`p${i}`));
     const outcomes = await startAll(pods, (i) => ({ ...everything, ...published(mapping(7000 + i)) }));
     const unusable = [wired.node, ...pods].flatMap((namespace) =>
-      namespace.route
-        .dump(dumpAddresses())
-        .map(parseInterfaceAddress)
-        .filter((address) => address?.tentative || address?.duplicateDetected),
+      listAddresses(namespace.route).filter(({ tentative, duplicateDetected }) => tentative || duplicateDetected),
     );
     assert.deepEqual(unusable, []);
     const given = outcomes.map((outcome) => podResult(outcome).ips.map(({ address }) => address));

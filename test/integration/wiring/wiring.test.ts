@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout } from "node:timers/promises";
-import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
+import { listAddresses } from "../../../kernel/route/interface_address.ts";
 import { deleteLink } from "../../../kernel/route/link.ts";
 import { add, type Configuration, del } from "../../lab/cni.ts";
 import type { Lab, LabPod } from "../../lab/lab.ts";
@@ -171,10 +171,10 @@ describe("how ADD wires a pod", function () {
   it("B18 POD-23: no address is tentative when ADD returns, in the pod and on the bridge, with hairpin on", () => {
     const { pod } = attach("a");
     for (const namespace of [pod, wired.node]) {
-      const addresses = namespace.route.dump(dumpAddresses()).map(parseInterfaceAddress);
+      const addresses = listAddresses(namespace.route);
       assert.ok(addresses.length >= 4);
       assert.deepEqual(
-        addresses.filter((address) => address?.tentative || address?.duplicateDetected),
+        addresses.filter(({ tentative, duplicateDetected }) => tentative || duplicateDetected),
         [],
       );
     }

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { formatAddress, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";
-import { dumpAddresses, parseInterfaceAddress } from "../../../kernel/route/interface_address.ts";
+import { listAddresses } from "../../../kernel/route/interface_address.ts";
 import { dumpNeighbours, parseNeighbour } from "../../../kernel/route/neighbour.ts";
 import type { LabPod } from "../../lab/lab.ts";
 import type { WiredNode } from "../../lab/topology.ts";
@@ -48,10 +48,9 @@ export function containerState(
 
 /** Returns the global addresses that the kernel has in a pod, as "10.244.1.2/32". */
 export function podAddresses(pod: LabPod): readonly string[] {
-  return pod.route
-    .dump(dumpAddresses())
-    .map(parseInterfaceAddress)
-    .flatMap((found) => (found?.scope === SCOPE_UNIVERSE ? [formatCidr(found.address)] : []));
+  return listAddresses(pod.route).flatMap(({ scope, address }) =>
+    scope === SCOPE_UNIVERSE ? [formatCidr(address)] : [],
+  );
 }
 
 function namesIn(directory: string): readonly string[] {
