@@ -4,6 +4,7 @@ import { attempt, DrawbridgeError } from "../kernel/error.ts";
 import { formatAddress } from "../kernel/ip/address.ts";
 import { formatCidr } from "../kernel/ip/cidr.ts";
 import type { AttachmentRecord } from "./attachment.ts";
+import { forgetEnded } from "./ended.ts";
 
 /** The most networks that one list of a record may have: each is an element of a set, for each port or address. */
 export const MOST_NETWORKS = 256;
@@ -14,7 +15,7 @@ export const MAX_RECORD_BYTES = 64 * 1024;
 /**
  * Writes the record of an attachment, replacing an older one.
  *
- * A killed call leaves at most one file for each attachment, which the next write or removeAttachment deletes. CNI allows
+ * A killed call leaves at most one file for each attachment, which the next write or {@link removeAttachment} deletes. CNI allows
  * no two concurrent calls for one attachment; if a runtime breaks that, the worst result is a torn record, which readers
  * tolerate. The directory is on a tmpfs, and is meant to be lost at a reboot.
  *
@@ -32,6 +33,20 @@ export function writeAttachment(runDirectory: string, record: AttachmentRecord, 
     );
   }
   replaceFile(files, directory, fileName, text);
+}
+
+/**
+ * Removes the record of an attachment, the remains of a killed {@link writeAttachment}, and the mark that it has ended.
+ *
+ * @returns whether there was a record
+ * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names, ERR_STORE
+ */
+export function removeAttachment(runDirectory: string, network: string, owner: Owner, files: StoreFileSystem): boolean {
+  const { path, scratch } = pathsOf(runDirectory, network, owner);
+  files.unlink(scratch);
+  const wasThere = files.unlink(path);
+  forgetEnded(runDirectory, network, owner, files);
+  return wasThere;
 }
 
 /**

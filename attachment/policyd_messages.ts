@@ -2,8 +2,8 @@ import { LONGEST_WAIT } from "./message_frame.ts";
 import { expectNetworkName, expectOwner } from "../ipam/owner.ts";
 import { DrawbridgeError, type ErrorCode } from "../kernel/error.ts";
 import type { AttachmentRecord } from "./attachment.ts";
-import { attachmentFromJson, expectString, JsonObject } from "./attachment_decoder.ts";
 import { attachmentToJson } from "./attachment_writer.ts";
+import { attachmentFromJson, expectString, JsonObject } from "./attachment_decoder.ts";
 
 /**
  * The version of the messages between the plugin and policyd. Each request is answered by one reply, in order.

@@ -1,6 +1,6 @@
 import process from "node:process";
 import { CommanderError } from "commander";
-import { hasRecords } from "../attachment/attachment.ts";
+import { hasRecords } from "../attachment/attachment_reader.ts";
 import { type StoreFileSystem, systemFileSystem } from "../ipam/file_system.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
 import { readBootId, readTextFile } from "../kernel/file.ts";

@@ -1,5 +1,5 @@
 import { attempt, DrawbridgeError } from "../../kernel/error.ts";
-import { mayBeRecorded, writeAttachment } from "../../attachment/attachment_writer.ts";
+import { mayBeRecorded, removeAttachment, writeAttachment } from "../../attachment/attachment_writer.ts";
 import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import { asksForNodeRules } from "../../attachment/node_rules_need.ts";
 import { assignRequested } from "../../ipam/allocator.ts";
@@ -207,7 +207,7 @@ function undo(
       node.nodeRules().withdraw(node, configuration.runDir, owner, { ...configuration, addresses });
     },
     () => store.releaseAddresses(attachment, addresses),
-    () => node.deleting().removeAttachment(configuration.runDir, configuration.name, attachment, node.files),
+    () => removeAttachment(configuration.runDir, configuration.name, attachment, node.files),
     forget,
   ];
   for (const step of steps) attempt(step, () => {});

@@ -1,5 +1,6 @@
 import { findLink, openRouteSocket, withRouteSocket } from "../../kernel/route/socket.ts";
-import { type AttachmentRecord, readAttachment } from "../../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import { readAttachment } from "../../attachment/attachment_reader.ts";
 import { asksForNodeRules } from "../../attachment/node_rules_need.ts";
 import { askPolicyd } from "../../attachment/policyd_client.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";

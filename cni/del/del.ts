@@ -1,9 +1,6 @@
-import {
-  type AttachmentRecord,
-  readAttachment,
-  recordsOfOtherNetworks,
-  removeAttachment,
-} from "../../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import { readAttachment, recordsOfOtherNetworks } from "../../attachment/attachment_reader.ts";
+import { removeAttachment } from "../../attachment/attachment_writer.ts";
 import { hostInterfaceName } from "../../attachment/names_and_macs.ts";
 import { asksForNodeRules } from "../../attachment/node_rules_need.ts";
 import type { AddressStore, ReleaseSteps } from "../../ipam/store.ts";

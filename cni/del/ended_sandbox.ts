@@ -1,10 +1,10 @@
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import {
-  type AttachmentRecord,
   listAttachmentNames,
   listAttachments,
   readAttachment,
   recordedNetworks,
-} from "../../attachment/attachment.ts";
+} from "../../attachment/attachment_reader.ts";
 import { markEnded } from "../../attachment/ended.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import type { DetachConfiguration } from "../configuration/detach_configuration.ts";

@@ -1,4 +1,4 @@
-import { readAttachment } from "../../attachment/attachment.ts";
+import { readAttachment } from "../../attachment/attachment_reader.ts";
 import { ENDED_SECONDS, type EndedMark, forgetEnded, markEnded } from "../../attachment/ended.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";

@@ -1,4 +1,4 @@
-import { listAttachmentNames, readAttachment } from "../../attachment/attachment.ts";
+import { listAttachmentNames, readAttachment } from "../../attachment/attachment_reader.ts";
 import type { Owner } from "../../ipam/owner.ts";
 import type { DetachConfiguration, ReleaseConfiguration } from "../configuration/detach_configuration.ts";
 import { CniError, toCniError } from "../error.ts";

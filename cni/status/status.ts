@@ -1,5 +1,5 @@
 import { withRouteSocket } from "../../kernel/route/socket.ts";
-import { listAttachments } from "../../attachment/attachment.ts";
+import { listAttachments } from "../../attachment/attachment_reader.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
 import { UnixStream } from "../../kernel/unix_stream.ts";

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { type AttachmentRecord, readAttachment } from "../../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import { readAttachment } from "../../attachment/attachment_reader.ts";
 import { getLink } from "../../kernel/route/link.ts";
 import type { LinkWriter } from "./link_removal.ts";
 import type { RecordPlace } from "./registry.ts";

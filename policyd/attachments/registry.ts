@@ -1,6 +1,7 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import type { Pod } from "../../objects/model.ts";
-import { type AttachmentRecord, listAttachments, recordedNetworks } from "../../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import { listAttachments, recordedNetworks } from "../../attachment/attachment_reader.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 

@@ -1,5 +1,6 @@
 import path from "node:path";
-import { type AttachmentRecord, listAttachmentNames } from "../../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../attachment/attachment.ts";
+import { listAttachmentNames } from "../../attachment/attachment_reader.ts";
 import { writeAttachment } from "../../attachment/attachment_writer.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import type { Owner } from "../../ipam/owner.ts";

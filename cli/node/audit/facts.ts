@@ -1,4 +1,5 @@
-import type { AttachmentRecord, UnreadableAttachment } from "../../../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
+import type { UnreadableAttachment } from "../../../attachment/attachment_reader.ts";
 import type { Reservation } from "../../../ipam/reservation.ts";
 import type { CheckedLink, Seen } from "../../../policyd/problems/check.ts";
 import type { NodePlace } from "../place.ts";

@@ -1,4 +1,5 @@
-import type { AttachmentRecord, UnreadableAttachment } from "../../../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
+import type { UnreadableAttachment } from "../../../attachment/attachment_reader.ts";
 import type { DesiredBridge } from "../../../cni/node_state/desired.ts";
 import type { ObservedBridge } from "../../../cni/node_state/observed.ts";
 import type { PolicydStatus } from "../../../attachment/policyd_messages.ts";

@@ -1,11 +1,7 @@
 import { accessSync, constants, readdirSync, readFileSync, statSync } from "node:fs";
 import * as v from "valibot";
-import {
-  type AttachmentRecord,
-  listAttachments,
-  recordedNetworks,
-  type UnreadableAttachment,
-} from "../../../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
+import { listAttachments, recordedNetworks, type UnreadableAttachment } from "../../../attachment/attachment_reader.ts";
 import type { StoreFileSystem } from "../../../ipam/file_system.ts";
 import { isName } from "../../../ipam/owner.ts";
 import { canonicalRangeSets } from "../../../ipam/range.ts";

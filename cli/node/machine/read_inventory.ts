@@ -3,7 +3,7 @@ import path from "node:path";
 import { IPAM, LOOPBACK_PLUGIN, PLUGIN } from "../../../cni/executables.ts";
 import { askPolicyd } from "../../../attachment/policyd_client.ts";
 import { type StoreFileSystem, systemFileSystem } from "../../../ipam/file_system.ts";
-import { recordedNetworks } from "../../../attachment/attachment.ts";
+import { recordedNetworks } from "../../../attachment/attachment_reader.ts";
 import { listOriginals } from "../../../attachment/original_settings.ts";
 import { CHECKSUM_PROGRAM } from "../../../kernel/bpf/checksum_filter.ts";
 import { hasOwnProgram } from "../../../kernel/bpf/own_program.ts";

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type AttachmentRecord, listAttachments } from "../../../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
+import { listAttachments } from "../../../attachment/attachment_reader.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { type Address, type Family, familyOf, parseAddress, FAMILIES } from "../../../kernel/ip/address.ts";
 import { formatCidr } from "../../../kernel/ip/cidr.ts";

@@ -1,7 +1,8 @@
 import { type InTurn, inTurn } from "../node/in_turn.ts";
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
-import { type AttachmentRecord, listAttachments } from "../../../attachment/attachment.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
+import { listAttachments } from "../../../attachment/attachment_reader.ts";
 import { systemFileSystem } from "../../../ipam/file_system.ts";
 import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import type { Cidr } from "../../../kernel/ip/cidr.ts";

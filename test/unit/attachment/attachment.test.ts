@@ -1,13 +1,8 @@
 import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
-import {
-  type AttachmentRecord,
-  listAttachments,
-  readAttachment,
-  removeAttachment,
-  type UnreadableAttachment,
-} from "../../../attachment/attachment.ts";
-import { writeAttachment } from "../../../attachment/attachment_writer.ts";
+import type { AttachmentRecord } from "../../../attachment/attachment.ts";
+import { listAttachments, readAttachment, type UnreadableAttachment } from "../../../attachment/attachment_reader.ts";
+import { removeAttachment, writeAttachment } from "../../../attachment/attachment_writer.ts";
 import { parseAddress } from "../../../kernel/ip/address.ts";
 import { parseCidr } from "../../../kernel/ip/cidr.ts";
 import { parseMac } from "../../../kernel/ip/mac.ts";

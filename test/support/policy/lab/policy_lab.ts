@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { listAttachments } from "../../../../attachment/attachment.ts";
+import { listAttachments } from "../../../../attachment/attachment_reader.ts";
 import { systemFileSystem } from "../../../../ipam/file_system.ts";
 import { type Address, type Family, familyOf, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
