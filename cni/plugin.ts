@@ -17,8 +17,6 @@ import { type NamespacesLeft, waitForOtherCalls, withNamespaces, withPod } from 
 import type { AddResult } from "./result.ts";
 import type { CniVersion } from "./version.ts";
 
-export { machine } from "./host.ts";
-
 /** The plugins that this executable implements, by the name it is executed under. */
 export type Face = "drawbridge" | "drawbridge-ipam" | "loopback";
 
@@ -147,8 +145,8 @@ function deletePod(node: PluginMachine, { call, attachment, input }: CallOf<"DEL
 }
 
 function collectPods(node: PluginMachine, { call, input, isValid }: CallOf<"GC">): void {
-  const { collectOfGiver, gc } = node.rare();
-  const forward = (): void => collectOfGiver(node, call, input);
+  const { gc, passOn } = node.rare();
+  const forward = (): void => void passOn(node, call, input, "GC");
   if (isValid === undefined) return forward();
   const configuration = detachConfiguration(input);
   withNamespaces(node, call, NOBODY, ({ home }) => {
@@ -217,7 +215,7 @@ function removePod(
  */
 function answerStatus(node: PluginMachine, { call, input }: CallOf<"STATUS">): void {
   if (input.detachOnly === true) throw onlyDetaches(CniErrorCode.NOT_AVAILABLE);
-  const { status, statusOfGiver } = node.rare();
-  const isForeign = statusOfGiver(node, call, input);
+  const { passOn, status } = node.rare();
+  const isForeign = passOn(node, call, input, "STATUS");
   status(node, input, detachConfiguration(input), isForeign);
 }

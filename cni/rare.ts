@@ -2,10 +2,9 @@
 export { rememberingSysctl } from "../attachment/original_settings.ts";
 export { check } from "./check/check.ts";
 export { chainedResult, previousResult, unchangedResult } from "./configuration/previous_result.ts";
-export { addressGiver, collectOfGiver, statusOfGiver } from "./delegation/foreign_ipam.ts";
+export { addressGiver, passOn } from "./delegation/foreign_ipam.ts";
 export { detachHolders, recordedAddresses } from "./del/ended_sandbox.ts";
-export { readIpamAnswer } from "./delegation/ipam_answer.ts";
-export { NotExecutedError, runIpam } from "./delegation/ipam_program.ts";
+export { runIpam } from "./delegation/ipam_program.ts";
 export { detachMarked } from "./gc/ended.ts";
 export { collectReservations, gc } from "./gc/gc.ts";
 export { isOlderThanBoot } from "./gc/proof.ts";

@@ -8,9 +8,9 @@ import type { Attachment } from "../environment.ts";
 import { CniError } from "../error.ts";
 import type { PluginMachine } from "../host.ts";
 import { type PendingAdd, pendingPath, writePending } from "./delegation_file.ts";
-import type { GivenAddresses } from "./ipam_answer.ts";
+import { type GivenAddresses, readIpamAnswer } from "./ipam_answer.ts";
 import { delegatedDirectory, type PluginInput, usableType } from "./ipam_choice.ts";
-import { findPlugin, type IpamCall } from "./ipam_program.ts";
+import { findPlugin, type IpamCall, NotExecutedError, runIpam } from "./ipam_program.ts";
 
 /** An external IPAM plugin that gives an ADD the pod's addresses. */
 export interface AddressGiver {
@@ -42,7 +42,6 @@ export function addressGiver(
   configuration: BridgeConfiguration,
   attachment: Attachment,
 ): AddressGiver {
-  const { NotExecutedError, readIpamAnswer, runIpam } = node.rare();
   const { type, environment, stdin } = ipam;
   const path = pendingPath(configuration.runDir, configuration.name, attachment);
   let lock: PendingAdd | undefined;
@@ -99,28 +98,18 @@ function withAddresses(
 }
 
 /**
- * Passes STATUS on to an external IPAM plugin.
+ * Passes a verb on to the external IPAM plugin that a configuration names.
  *
- * @returns whether there is one
+ * @returns whether there is one. A type that ADD refuses counts as none: STATUS reports it (cni/status/status.ts)
  * @throws CniError the plugin's answer
  */
-export function statusOfGiver(
+export function passOn(
   node: PluginMachine,
   { self, environment, stdin }: PluginInput,
-  { ipam }: NetworkInput,
+  { ipam }: NetworkInput | DetachInput,
+  verb: "GC" | "STATUS",
 ): boolean {
-  // A type that ADD refuses makes every ADD fail; cni/status/status.ts reports it.
   const type = usableType(ipam?.type, self);
-  if (type !== undefined) node.rare().runIpam(node, { type, environment, stdin }, "STATUS");
+  if (type !== undefined) runIpam(node, { type, environment, stdin }, verb);
   return type !== undefined;
-}
-
-/** Passes GC on to an external IPAM plugin, if there is one. @throws CniError the plugin's answer */
-export function collectOfGiver(
-  node: PluginMachine,
-  { self, environment, stdin }: PluginInput,
-  { ipam }: DetachInput,
-): void {
-  const type = usableType(ipam?.type, self);
-  if (type !== undefined) node.rare().runIpam(node, { type, environment, stdin }, "GC");
 }
