@@ -1,4 +1,4 @@
-import { attempt, DrawbridgeError } from "../error.ts";
+import { attempt, DrawbridgeError, problemOf } from "../error.ts";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { ControlType, decodeMessages, type ReceivedMessage } from "../netlink/message.ts";
@@ -232,12 +232,10 @@ function tellMessages(listener: NotificationListener, datagrams: readonly Uint8A
   const messages: ReceivedMessage[] = [];
   let isLost = false;
   for (const datagram of datagrams) {
-    try {
-      messages.push(...decodeMessages(datagram).filter(({ type }) => type > ControlType.OVERRUN));
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      isLost = true;
-    }
+    const problem = problemOf(() =>
+      messages.push(...decodeMessages(datagram).filter(({ type }) => type > ControlType.OVERRUN)),
+    );
+    if (problem !== undefined) isLost = true;
   }
   if (messages.length > 0) listener.onMessages(messages);
   if (isLost) listener.onOverrun();

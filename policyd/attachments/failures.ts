@@ -8,7 +8,7 @@ import {
 } from "../../cni/status/failure_record.ts";
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
 import type { Machine } from "../machine.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt } from "../../kernel/error.ts";
 import { problemLine } from "../problems/problem.ts";
 import type { Cancel } from "../lib/clock.ts";
 import type { Lifecycle } from "../component.ts";
@@ -52,14 +52,11 @@ export function recordedFailures(
   node: FailureReader & { readonly files: Pick<StoreFileSystem, "readSmallFile" | "readDirectory"> },
   runDir: string,
 ): RecordedFailures {
-  const namesOf = (kind: (typeof KINDS)[number]): readonly string[] => {
-    try {
-      return node.files.readDirectory(`${runDir}/failures/${kind}`);
-    } catch (error) {
-      if (error instanceof DrawbridgeError) return [];
-      throw error;
-    }
-  };
+  const namesOf = (kind: (typeof KINDS)[number]): readonly string[] =>
+    attempt<readonly string[]>(
+      () => node.files.readDirectory(`${runDir}/failures/${kind}`),
+      () => [],
+    );
   return () => {
     const found = new Map<string, RecordedFailure>();
     for (const kind of KINDS) {

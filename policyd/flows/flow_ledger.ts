@@ -3,7 +3,7 @@ import type { RowVerdict } from "./row.ts";
 import { setImmediate as turn } from "node:timers/promises";
 import { type FlowEvent, parseFlowEvent, parseListedFlow } from "../../kernel/conntrack/flow_event.ts";
 import type { Machine } from "../machine.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt, DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import { protocolFromNumber, protocolText } from "../../kernel/ip/protocol.ts";
 import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
@@ -258,10 +258,5 @@ export class FlowLedger implements Lifecycle {
 
 /** Returns undefined for a message that cannot be parsed, which is then treated as lost. */
 function readable<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof DrawbridgeError) return undefined;
-    throw error;
-  }
+  return attempt<T | undefined>(read, () => undefined);
 }

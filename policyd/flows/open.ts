@@ -1,7 +1,7 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import { giveBack, rememberingSysctl } from "../../attachment/original_settings.ts";
 import { walkInSlices } from "../../kernel/conntrack/sliced_walk.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { problemOf } from "../../kernel/error.ts";
 import { readTextFile } from "../../kernel/file.ts";
 import { procSysctl } from "../../kernel/sysctl.ts";
 import type { Machine } from "../machine.ts";
@@ -42,13 +42,10 @@ export function openFlowLedger(
 function setAccounting(isOn: boolean, { syscalls, clock, logger, originals, ruleset }: Machine): void {
   const sysctl = procSysctl(syscalls);
   const set = (): void => {
-    try {
-      if (isOn) rememberingSysctl(sysctl, originals).write(ACCOUNTING, "1");
-      else giveBack(sysctl, originals, ACCOUNTING);
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      logger.warn("the bytes of flows are not counted as configured", { reason: error.message });
-    }
+    const reason = problemOf(() =>
+      isOn ? rememberingSysctl(sysctl, originals).write(ACCOUNTING, "1") : giveBack(sysctl, originals, ACCOUNTING),
+    );
+    if (reason !== undefined) logger.warn("the bytes of flows are not counted as configured", { reason });
   };
   let isDone = false;
   ruleset.committed.subscribe(() => {

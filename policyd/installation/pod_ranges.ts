@@ -1,5 +1,5 @@
 import { canonicalRangeSets } from "../../ipam/range.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { problemOf } from "../../kernel/error.ts";
 import { type Cidr, cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { NodeJudge } from "../../objects/nodes/node_judge.ts";
 
@@ -49,14 +49,6 @@ function waiting(nodeName: string, isThere: boolean): string {
 function conflictIn(ranges: readonly Cidr[]): string | undefined {
   const families = ranges.map(cidrFamily);
   if (new Set(families).size < families.length) return "expected at most one prefix of each family";
-  try {
-    canonicalRangeSets(
-      ranges.map((range) => [{ subnet: formatCidr(range) }]),
-      "spec.podCIDRs",
-    );
-    return undefined;
-  } catch (error) {
-    if (error instanceof DrawbridgeError) return error.message;
-    throw error;
-  }
+  const sets = ranges.map((range) => [{ subnet: formatCidr(range) }]);
+  return problemOf(() => canonicalRangeSets(sets, "spec.podCIDRs"));
 }

@@ -3,7 +3,7 @@ import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import type { AttachmentPresence } from "../attachments/attachment_exists.ts";
 import type { Machine } from "../machine.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { DrawbridgeError, problemOf } from "../../kernel/error.ts";
 import type { Address } from "../../kernel/ip/address.ts";
 import type { EndedSandboxes } from "../attachments/ended_sandboxes.ts";
 import type { AttachmentFollower, RemainingFlows } from "../attachments/follower.ts";
@@ -233,16 +233,11 @@ export class AttachmentRules implements PodGate {
 
   /** Forgets an attachment at the start, where no caller waits that could get the error. */
   #forgetEarlier(gone: AttachmentRecord): void {
-    try {
-      this.#forget(gone);
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      this.#parts.logger.error("packets of a forgotten pod may be taken for another pod's", {
-        pod: displayName(gone),
-        error: error.message,
-      });
-      this.#withdraw(gone, "unknown");
-    }
+    const error = problemOf(() => this.#forget(gone));
+    if (error === undefined) return;
+    const pod = displayName(gone);
+    this.#parts.logger.error("packets of a forgotten pod may be taken for another pod's", { pod, error });
+    this.#withdraw(gone, "unknown");
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { Machine } from "../machine.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt, DrawbridgeError } from "../../kernel/error.ts";
 import type { KernelNotifications } from "../../kernel/notifications/notifications.ts";
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
@@ -157,12 +157,11 @@ export class RouteReconciler implements ObjectConsumer {
 
   #take(messages: readonly ReceivedMessage[]): void {
     if (this.#isDirty) return;
-    try {
-      if (messages.some((message) => this.#isReason(message))) this.#lookSoon();
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      this.#lookSoon();
-    }
+    const isRelevant = attempt(
+      () => messages.some((message) => this.#isReason(message)),
+      () => true,
+    );
+    if (isRelevant) this.#lookSoon();
   }
 
   #isReason(message: ReceivedMessage): boolean {

@@ -1,5 +1,5 @@
 import type { StoreFileSystem } from "../../ipam/file_system.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { problemOf } from "../../kernel/error.ts";
 import type { FileSight } from "../../kernel/file.ts";
 import type { Clock } from "../lib/clock.ts";
 import { DirectoryChanges } from "./directory_changes.ts";
@@ -109,11 +109,7 @@ export class KeptTree {
       }
     }
     for (const directory of this.#directories.values()) {
-      try {
-        restored += directory.look();
-      } catch (error) {
-        if (!(error instanceof DrawbridgeError)) throw error;
-      }
+      problemOf(() => (restored += directory.look()));
     }
     return restored;
   }

@@ -2,7 +2,7 @@ import { type Address, familyOf, formatAddress } from "../../../kernel/ip/addres
 import type { ConntrackFilter } from "../../../kernel/conntrack/filter.ts";
 import type { FlowTuples } from "../../../kernel/conntrack/flow_tuples.ts";
 import { flowQuestions } from "../../../kernel/conntrack/flows_of_addresses.ts";
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { problemOf } from "../../../kernel/error.ts";
 import type { Element } from "../../../kernel/nftables/model/object.ts";
 import type { Nftables } from "../../../kernel/nftables/socket.ts";
 import type { KernelNotifications } from "../../../kernel/notifications/notifications.ts";
@@ -334,16 +334,11 @@ export class NameLearning implements PolicyFollower {
 
   /** @returns whether the action was done */
   #orReport(message: string, action: () => void): boolean {
-    try {
-      action();
-      return true;
-    } catch (error) {
-      // Any other error is a bug, and ends the daemon.
-      if (!(error instanceof DrawbridgeError)) throw error;
-      this.#lastError = error.message;
-      this.#parts.logger.error(message, { error: error.message });
-      return false;
-    }
+    const error = problemOf(action);
+    if (error === undefined) return true;
+    this.#lastError = error;
+    this.#parts.logger.error(message, { error });
+    return false;
   }
 }
 

@@ -1,4 +1,4 @@
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { attempt, DrawbridgeError, problemOf } from "../../../kernel/error.ts";
 import {
   type EthtoolSocket,
   isFeatureActive,
@@ -113,9 +113,9 @@ export class NetlinkRouteKernel implements RouteKernel {
    * @param parse returns undefined for an entry to omit
    */
   *#list<T>(request: Request, parse: (message: ReceivedMessage) => T | undefined): Slices<readonly T[]> {
-    for (let attempt = 0; attempt < LIST_ATTEMPTS; attempt++) {
+    for (let tried = 0; tried < LIST_ATTEMPTS; tried++) {
       const list = this.#listOnce(request, parse);
-      const found = attempt < SLICED_ATTEMPTS ? yield* list : atOnce(list);
+      const found = tried < SLICED_ATTEMPTS ? yield* list : atOnce(list);
       if (found !== undefined) return found;
     }
     throw new NetlinkError(request.operation, Errno.EINTR, `changed during each of ${LIST_ATTEMPTS} lists`);
@@ -249,12 +249,8 @@ export class NetlinkRouteKernel implements RouteKernel {
     this.#socket.request(createVxlan({ ...TUNNEL, local, mac, mtu }));
     // A kernel without IPv6 refuses this. Where IPv6 is only off, it may be switched on later.
     this.#socket.batch([changeLink({ name: TUNNEL.name }, { linkLocalAddress: false })]);
-    try {
-      this.#sysctl.write(`net/ipv6/conf/${TUNNEL.name}/accept_ra`, "0");
-    } catch (error) {
-      // A node that forwards, as all of ours do, accepts none by default either.
-      if (!(error instanceof DrawbridgeError)) throw error;
-    }
+    // Where it cannot be written: a node that forwards, as all of ours do, accepts none by default either.
+    problemOf(() => this.#sysctl.write(`net/ipv6/conf/${TUNNEL.name}/accept_ra`, "0"));
   }
 
   lookUp(packets: readonly Lookup[]): readonly (number | undefined)[] {
@@ -323,10 +319,8 @@ function permanentOf(message: ReceivedMessage, index: number): TunnelNeighbour |
 }
 
 function tryOpenEthtool(syscalls: Syscalls): EthtoolSocket | undefined {
-  try {
-    return openEthtoolSocket(syscalls);
-  } catch (error) {
-    if (error instanceof DrawbridgeError) return undefined;
-    throw error;
-  }
+  return attempt<EthtoolSocket | undefined>(
+    () => openEthtoolSocket(syscalls),
+    () => undefined,
+  );
 }

@@ -1,5 +1,5 @@
 import type { Machine } from "../../machine.ts";
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { DrawbridgeError, problemOf } from "../../../kernel/error.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Budget } from "../../lib/budget.ts";
 import { ControlLoop, type NextPass } from "../../lib/control_loop.ts";
@@ -132,15 +132,9 @@ export class HealthCheckServers {
    */
   #addresses(): readonly Address[] {
     const { addresses, logger } = this.#parts;
-    try {
-      this.#known = addresses();
-      this.#refusal = undefined;
-    } catch (error) {
-      // Any other error is a bug, and ends the daemon.
-      if (!(error instanceof DrawbridgeError)) throw error;
-      if (this.#refusal === undefined) logger.warn(UNKNOWN, { error: error.message });
-      this.#refusal = error.message;
-    }
+    const error = problemOf(() => (this.#known = addresses()));
+    if (error !== undefined && this.#refusal === undefined) logger.warn(UNKNOWN, { error });
+    this.#refusal = error;
     return this.#known;
   }
 

@@ -1,4 +1,4 @@
-import { DrawbridgeError } from "../../../kernel/error.ts";
+import { attempt } from "../../../kernel/error.ts";
 import { printable } from "../../../objects/printable.ts";
 
 /** The reason why a request failed or ended. */
@@ -28,13 +28,8 @@ export function broken(reason: string): Failure {
 }
 
 /** Returns the result of `read`, or a failure for its DrawbridgeError. @throws any other error, which is a bug */
-export function attempt<T>(read: () => T): T | Failure {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof DrawbridgeError) return broken(error.message);
-    throw error;
-  }
+export function readOrFail<T>(read: () => T): T | Failure {
+  return attempt<T | Failure>(read, ({ message }) => broken(message));
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Cancel, Clock } from "../../lib/clock.ts";
 import type { AnswerHandler, ApiConnection } from "./connection/connection.ts";
-import { attempt, broken, type Failure, failureText } from "./failure.ts";
+import { readOrFail, broken, type Failure, failureText } from "./failure.ts";
 import { PageReader } from "./page.ts";
 import { OK, Reading, refusalOf } from "./reading.ts";
 import type { Listed } from "./resources.ts";
@@ -284,7 +284,7 @@ export class Reflector {
   }
 
   #listed(reading: Reading, page: PageReader, chunk: Uint8Array): Failure | undefined {
-    const items = attempt(() => [...page.push(chunk)]);
+    const items = readOrFail(() => [...page.push(chunk)]);
     if (!Array.isArray(items)) return items;
     reading.items += items.length;
     for (const item of items) this.#followed.objects.put(item);
@@ -292,7 +292,7 @@ export class Reflector {
   }
 
   #watched(reading: Reading, lines: WatchLines, chunk: Uint8Array): Failure | undefined {
-    const events = attempt(() => [...lines.push(chunk)]);
+    const events = readOrFail(() => [...lines.push(chunk)]);
     if (!Array.isArray(events)) return events;
     for (const event of events) {
       this.#take(reading, event);
@@ -342,7 +342,7 @@ export class Reflector {
     if (page === undefined) {
       return this.#fail(reading, lines.pending > 0 ? broken("a watch that ended inside an event") : { type: "closed" });
     }
-    const end = attempt(() => page.end());
+    const end = readOrFail(() => page.end());
     if ("type" in end) return this.#fail(reading, end);
     if (end.resourceVersion === "") return this.#fail(reading, broken("a list without metadata.resourceVersion"));
     this.#drop();

@@ -1,5 +1,5 @@
 import { tryUrl } from "../../../configuration/schema.ts";
-import { DrawbridgeError } from "../../../../kernel/error.ts";
+import { attempt, DrawbridgeError } from "../../../../kernel/error.ts";
 import { readObjects } from "../../../../objects/yaml/documents.ts";
 import { member } from "../json_member.ts";
 
@@ -83,7 +83,13 @@ export function foundText({ url, origin }: FoundAddress): string {
 
 /** Returns the server of the current context, or of the only cluster. Nothing else in the file is used. */
 function serverOf(path: string, text: string): URL {
-  const [config] = attempt(path, () => [...readObjects(text, path)]);
+  // The error's message is omitted: it may quote the text, which contains secrets.
+  const [config] = attempt<readonly unknown[]>(
+    () => [...readObjects(text, path)],
+    () => {
+      throw new DrawbridgeError("ERR_CONFIGURATION", `${path}: no YAML; expected a kubeconfig: give apiServer instead`);
+    },
+  );
   const clusters = listOf(member(config, "clusters"));
   const context = listOf(member(config, "contexts")).find(
     (one) => member(one, "name") === member(config, "current-context"),
@@ -97,16 +103,6 @@ function serverOf(path: string, text: string): URL {
     "ERR_CONFIGURATION",
     `${path}: no server in its current context; expected the kubelet's kubeconfig: give apiServer instead`,
   );
-}
-
-function attempt<T>(path: string, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    if (!(error instanceof DrawbridgeError)) throw error;
-    // The error's message is omitted: it may quote the text, which contains secrets.
-    throw new DrawbridgeError("ERR_CONFIGURATION", `${path}: no YAML; expected a kubeconfig: give apiServer instead`);
-  }
 }
 
 function listOf(value: unknown): readonly unknown[] {
