@@ -1,6 +1,5 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import type { RowVerdict } from "./row.ts";
-import { setImmediate as turn } from "node:timers/promises";
 import { type FlowEvent, parseFlowEvent, parseListedFlow } from "../../kernel/conntrack/flow_event.ts";
 import type { Machine } from "../machine.ts";
 import { attempt, DrawbridgeError } from "../../kernel/error.ts";
@@ -13,9 +12,9 @@ import { RenewedSubscription } from "../lib/renewed_subscription.ts";
 import { printableUpTo } from "../../objects/printable.ts";
 import { inTurns } from "../lib/sliced_work.ts";
 import type { FlowEndNames } from "./flow_end_names.ts";
-import { LONGEST_REASON, rowLine } from "./journal.ts";
+import { LONGEST_REASON } from "./journal.ts";
 import type { Ledger, LedgerLosses, SeenFlow } from "./ledger.ts";
-import { endLine, type LedgerPlace, readLedger, writeAll, writeChanges } from "./ledger_files.ts";
+import { type LedgerPlace, readLedger, textOf, writeAll, writeChanges } from "./ledger_files.ts";
 
 /** A flow of which policies drop a packet, or would drop it. */
 export interface DeniedFlow {
@@ -48,8 +47,6 @@ const WALK_PAUSES = 4;
 /** All rows are written after this many change files, or when these have more rows than the ledger and FEW_ROWS. */
 const MOST_CHANGES = 60;
 const FEW_ROWS = 1000;
-/** Rows formatted between two turns of the event loop. */
-const ROWS_AT_ONCE = 200;
 /** Room for some ten thousand events, which is a second of a busy node. */
 const RECEIVE_BUFFER_BYTES = 16 * 1024 * 1024;
 
@@ -229,30 +226,18 @@ export class FlowLedger implements Lifecycle {
     if (changed.length === 0 && !needsAll) return;
     // Set until the write succeeds: changes that it loses would be missing in every later change file.
     this.#needsAll = true;
+    // A row that changes meanwhile is also in the next change file.
+    const text = await inTurns(textOf(needsAll ? ledger.rows() : changed));
     if (needsAll) {
-      writeAll(place, ++this.#last, await this.#allText());
+      writeAll(place, ++this.#last, text);
       this.#changes = 0;
       this.#changedRows = 0;
     } else {
-      writeChanges(place, ++this.#last, changed);
+      writeChanges(place, ++this.#last, text);
       this.#changes++;
       this.#changedRows += changed.length;
     }
     this.#needsAll = false;
-  }
-
-  /** Returns all rows in the file format. A row that changes between two turns is also in the next change file. */
-  async #allText(): Promise<string> {
-    const rows = [...this.#parts.ledger.rows()];
-    let text = "";
-    for (let first = 0; first < rows.length; first += ROWS_AT_ONCE) {
-      text += rows
-        .slice(first, first + ROWS_AT_ONCE)
-        .map(rowLine)
-        .join("");
-      await turn();
-    }
-    return text + endLine(rows.length);
   }
 }
 

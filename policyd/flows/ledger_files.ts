@@ -71,8 +71,8 @@ export function* readLedger({ files, read, directory }: LedgerPlace): Slices<Wri
 }
 
 /** Writes the changes of an interval. @throws DrawbridgeError ERR_STORE */
-export function writeChanges(place: LedgerPlace, number: number, rows: readonly FlowRow[]): void {
-  replaceFile(place.files, place.directory, `changes-${number}.jsonl`, textOf(rows));
+export function writeChanges(place: LedgerPlace, number: number, text: string): void {
+  replaceFile(place.files, place.directory, `changes-${number}.jsonl`, text);
 }
 
 /** Writes all rows and removes the earlier files, now obsolete. @throws DrawbridgeError ERR_STORE */
@@ -86,12 +86,15 @@ export function writeAll(place: LedgerPlace, number: number, text: string): void
 }
 
 /** Returns rows in the file format. */
-export function textOf(rows: readonly FlowRow[]): string {
-  return `${rows.map(rowLine).join("")}${endLine(rows.length)}`;
+export function* textOf(rows: Iterable<FlowRow>): Slices<string> {
+  const all = [...rows];
+  let text = "";
+  yield* each(all, (row) => (text += rowLine(row)));
+  return text + endLine(all.length);
 }
 
 /** Returns the last line of a file with this number of rows. */
-export function endLine(rows: number): string {
+function endLine(rows: number): string {
   return `${JSON.stringify({ version: VERSION, rows })}\n`;
 }
 

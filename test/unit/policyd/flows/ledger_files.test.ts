@@ -33,6 +33,10 @@ const PING: FlowRow = {
   reason: undefined,
 };
 
+function fileOf(...rows: readonly FlowRow[]): string {
+  return atOnce(textOf(rows));
+}
+
 describe("policyd/flows files", () => {
   const syscalls = nodeSyscalls();
   let directory = "";
@@ -54,17 +58,27 @@ describe("policyd/flows files", () => {
     for (const row of [ROW, PING]) assert.deepEqual({ ...parseRow(rowLine(row)) }, row);
   });
 
+  it("FLOW-04: rows are formatted in slices, between which other work can be done", () => {
+    const rows = Array.from({ length: 1000 }, (_, index) => ({ ...ROW, port: index + 1 }));
+    assert.ok([...textOf(rows)].length >= 10);
+    writeChanges(place(), 1, fileOf(...rows));
+    assert.deepEqual(
+      atOnce(readLedger(place())).rows.map(({ port }) => port),
+      rows.map(({ port }) => port),
+    );
+  });
+
   it("FLOW-04: changes apply after all rows, and a file of all rows replaces the files before it", () => {
     assert.deepEqual(atOnce(readLedger(place())), { rows: [], problems: [], last: 0 });
-    writeChanges(place(), 1, [ROW]);
-    writeChanges(place(), 2, [{ ...ROW, count: 4 }]);
+    writeChanges(place(), 1, fileOf(ROW));
+    writeChanges(place(), 2, fileOf({ ...ROW, count: 4 }));
     assert.deepEqual(
       atOnce(readLedger(place())).rows.map(({ count }) => count),
       [4],
     );
     writeFileSync(path.join(place().directory, ".changes-9.jsonl"), "left by a crash");
-    writeAll(place(), 3, textOf([{ ...ROW, count: 4 }]));
-    writeChanges(place(), 4, [PING]);
+    writeAll(place(), 3, fileOf({ ...ROW, count: 4 }));
+    writeChanges(place(), 4, fileOf(PING));
     assert.deepEqual(readdirSync(place().directory).toSorted(), ["all-3.jsonl", "changes-4.jsonl"]);
     const { rows, last } = atOnce(readLedger(place()));
     assert.deepEqual([rows.map(({ protocol }) => protocol), last], [["TCP", "ICMP"], 4]);
@@ -72,12 +86,9 @@ describe("policyd/flows files", () => {
   });
 
   it("FLOW-04: a torn file is reported by name, at whatever byte it ends, and only its rows are missing", () => {
-    writeChanges(place(), 1, [ROW]);
-    writeChanges(place(), 2, [
-      { ...ROW, port: 1 },
-      { ...ROW, port: 2 },
-    ]);
-    writeChanges(place(), 3, [ROW, PING]);
+    writeChanges(place(), 1, fileOf(ROW));
+    writeChanges(place(), 2, fileOf({ ...ROW, port: 1 }, { ...ROW, port: 2 }));
+    writeChanges(place(), 3, fileOf(ROW, PING));
     const torn = path.join(place().directory, "changes-2.jsonl");
     const whole = readFileSync(torn);
     for (let length = 0; length < whole.length; length++) {
