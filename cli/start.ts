@@ -23,7 +23,11 @@ export async function start(): Promise<void> {
     ]);
   } catch (error) {
     const words = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    io.err.write(`drawbridge: unexpected error, please report this as a bug of Drawbridge:\n${words}\n`);
     process.exitCode = ExitCode.ERROR;
+    try {
+      io.err.write(`drawbridge: unexpected error, please report this as a bug of Drawbridge:\n${words}\n`);
+    } catch {
+      // Standard error cannot be written, which was the error. An exception here would end Node with another exit code.
+    }
   }
 }

@@ -28,9 +28,12 @@ export type EndName =
   /** `kind` is in lower case and not abbreviated. */
   | { readonly type: "workload"; readonly namespace: string; readonly kind: string; readonly name: string };
 
-/** The forms that {@link parseEndName} takes, for messages and help. */
-export const END_FORMS =
-  "NS/NAME of a pod or workload, NS/deployment/NAME, service/NS/NAME, node/NAME, an IP address (8.8.8.8 or 8.8.8.8/32), NS (a namespace), NS/app=web (labels; */app=web in all namespaces), a domain name, outside or 'any new pod'; without NS/ it is in the namespace of -n";
+/** The names of pods that {@link parseEndName} takes, for messages and help. */
+export const POD_FORMS =
+  "NS/NAME of a pod or workload, NS/deployment/NAME, NS (a namespace), NS/app=web (labels; */app=web in all namespaces) or a pod's IP address; without NS/ it is in the namespace of -n";
+
+/** The names of all ends that policies judge. */
+export const END_FORMS = `service/NS/NAME, node/NAME, an IP address (8.8.8.8 or 8.8.8.8/32), a domain name, outside, 'any new pod', or pods: ${POD_FORMS}`;
 
 /** The name of all pods that are in no file. */
 export const NEW_PODS = "any new pod";

@@ -1,6 +1,11 @@
 import type * as v from "valibot";
 import type { ClusterObject, Pod } from "../../objects/model.ts";
+import { printable, shortList } from "../../objects/printable.ts";
+import { isShadow } from "../../objects/shadow_annotation.ts";
+import type { PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
 import type { PolicyOptions } from "../../objects/semantics/policies/objects.ts";
+import { tellUnknown } from "./explain/unknown_address.ts";
+import { tellOversizes } from "./size.ts";
 import { type ServiceSettings, serviceSettingsOf } from "../cluster/service_world.ts";
 import { configurationOf, policyOptionsOf } from "../input/configuration_file.ts";
 import { configurationEntries, inputEntries } from "../input/input_schema.ts";
@@ -8,6 +13,9 @@ import { loadManifests, namespaceFor } from "../input/load.ts";
 import type { Manifests } from "../input/manifests.ts";
 import type { Io } from "../io.ts";
 import { controllerEntries, type GivenController, givenControllers, runningOf } from "../ways_in/controller_option.ts";
+
+/** The most names in a line. */
+const MOST_NAMED = 5;
 
 /** The schema of the options of a command that answers from one set of objects. */
 export const policyInputEntries = { ...inputEntries, ...configurationEntries, ...controllerEntries };
@@ -46,4 +54,15 @@ export async function readPolicyInput(
     settings: serviceSettingsOf(configuration),
     namespace,
   };
+}
+
+/** Prints on stderr what an answer for many pods leaves out: policies in shadow, the bounds of nodes, what was not read. */
+export function tellDoubts(io: Io, { objects, running }: PolicyInput, index: PolicyIndex): void {
+  const names = objects.flatMap((one) => (one.kind === "NetworkPolicy" && isShadow(one) ? [one.key] : []));
+  if (names.length > 0) {
+    const some = printable(shortList(names, MOST_NAMED));
+    io.err.write(`in shadow and not in force: ${some}; policy explain says what they would do\n`);
+  }
+  tellOversizes(io, index);
+  tellUnknown(io, objects, running);
 }

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { END_FORMS } from "../../cluster/end_name.ts";
+import { POD_FORMS } from "../../cluster/end_name.ts";
 import { withConfiguration, withInput } from "../../input/options.ts";
 import { actionOf, type Run } from "../../io.ts";
 import { withControllers } from "../../ways_in/controller_option.ts";
@@ -8,7 +8,7 @@ import { withControllers } from "../../ways_in/controller_option.ts";
 export function describeCommand(run: Run): Command {
   return withControllers(withConfiguration(withInput(new Command("describe"))))
     .description("what holds for a pod, and from which policies, in a few sentences")
-    .argument("<pods>", END_FORMS)
+    .argument("<pods>", POD_FORMS)
     .addHelpText("after", "\nExample:\n  drawbridge policy describe shop/db -f manifests/ -R\n")
     .action(actionOf(run, async () => (await import("./run.ts")).runDescribe, "pods"));
 }

@@ -2,7 +2,7 @@ import type { ExplainQuestion } from "./explanation.ts";
 import type { Service } from "../../../objects/model.ts";
 import type { Direction, Flow, Traffic } from "../../../objects/semantics/policies/flow.ts";
 import { isFinished } from "../../../objects/semantics/policies/address_owner.ts";
-import type { EvaluatedFlow } from "../../../objects/semantics/policies/verdict.ts";
+import type { EndVerdict, EvaluatedFlow } from "../../../objects/semantics/policies/verdict.ts";
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { locatorIn, placeText } from "../diff/witness.ts";
@@ -10,7 +10,7 @@ import { dnsOf, isCutOff } from "../cluster_dns.ts";
 import { oversizes, oversizeText } from "../size.ts";
 import { type ExplainContext, MOST_HOSTS } from "./context.ts";
 import type { Outcome } from "./evaluate_way.ts";
-import { type UnknownAddress, unknownAddresses } from "./unknown_address.ts";
+import { type UnknownMatch, unknownMatches } from "./unknown_address.ts";
 
 const MOST_NAMED = 5;
 
@@ -33,7 +33,7 @@ export function assumptionsOf(
     ...nameRemarks(context, outcomes),
     ...dnsRemark(context, from, to),
     ...unknownNodeRemark(outcomes),
-    ...unknownAddressRemarks(context, outcomes),
+    ...unknownMatchRemarks(context, outcomes),
     ...servicePortRemarks(context, outcomes),
     ...sizeRemarks(context, outcomes),
   ];
@@ -145,7 +145,7 @@ function ownNodeRemark({ cluster }: ExplainContext, from: HostsEnd, to: End): re
   );
   return homeless.map(
     ({ end }) =>
-      `it is not known on which node ${end.name} runs; NetworkPolicies do not stop its traffic with that node, even if this answer is denied`,
+      `it is not known on which node ${end.name} runs; NetworkPolicies do not stop its traffic with that node`,
   );
 }
 
@@ -183,9 +183,7 @@ function outsideRemark(from: HostsEnd, to: End, outcomes: readonly Outcome[]): r
 }
 
 /** Yields the questions to policies at the two ends, with the answers. */
-function* asked(
-  outcomes: readonly Outcome[],
-): Generator<{ direction: Direction; flow: Flow; evaluated: EvaluatedFlow; way: Outcome["way"] }> {
+function* asked(outcomes: readonly Outcome[]): Generator<Asked> {
   for (const { way, evaluated } of outcomes) {
     const [atSource, atDestination] = evaluated.flows;
     const { arrival } = way;
@@ -195,33 +193,63 @@ function* asked(
   }
 }
 
-/** Returns the remarks on rules that may deny a connection in question which some of the outcomes allow. */
-export function unknownDenials(
+/**
+ * Returns the remarks on what may turn the answer: what the input lacks may have a rule deny what some of the outcomes
+ * allow, or allow what some deny, and nodes do not allow what a policy beyond their bounds says.
+ */
+export function turningRemarks(
   context: ExplainContext,
-  { traffic }: ExplainQuestion,
+  { from, to, traffic }: ExplainQuestion,
   outcomes: readonly Outcome[],
 ): readonly string[] {
   if (traffic === undefined) return [];
   const allowed = outcomes.filter(({ evaluated }) => evaluated.reasons.allowed);
-  return unknownAddressRemarks(context, allowed, ({ isDenying }) => isDenying);
+  const denied = outcomes.filter(({ evaluated, way }) => !evaluated.reasons.allowed && way.arrival !== undefined);
+  // Each end that denies has to turn.
+  const turning = denied.filter((outcome) =>
+    [...asked([outcome])].every(
+      (one) => one.evaluated[one.direction].isAllowed || matchesOf(context, one).some(({ isDenying }) => !isDenying),
+    ),
+  );
+  return [
+    ...unknownMatchRemarks(context, allowed, ({ isDenying }) => isDenying),
+    ...unknownMatchRemarks(context, turning, ({ isDenying }) => !isDenying),
+    ...(denied.length === 0 ? [] : ownNodeRemark(context, from, to)),
+    ...sizeRemarks(context, allowed, ({ decision }) => (decision.type === "rule" ? [decision.rule.policy] : [])),
+  ];
 }
 
-function unknownAddressRemarks(
-  { cluster }: ExplainContext,
+/** A question to the policies of one end, with the answer. */
+interface Asked {
+  readonly direction: Direction;
+  readonly flow: Flow;
+  readonly evaluated: EvaluatedFlow;
+  readonly way: Outcome["way"];
+}
+
+function matchesOf({ cluster }: ExplainContext, { direction, evaluated, flow }: Asked): readonly UnknownMatch[] {
+  return unknownMatches(cluster, direction, evaluated, flow);
+}
+
+function unknownMatchRemarks(
+  context: ExplainContext,
   outcomes: readonly Outcome[],
-  isMeant: (one: UnknownAddress) => boolean = () => true,
+  isMeant: (one: UnknownMatch) => boolean = () => true,
 ): readonly string[] {
+  const { cluster } = context;
   const names = new Map((cluster.newPods ?? []).map(({ pod, name }) => [pod.key, name]));
-  const found = [...asked(outcomes)].flatMap(({ direction, flow, evaluated }) =>
-    unknownAddresses(cluster.index, direction, evaluated, flow)
+  const found = [...asked(outcomes)].flatMap((question) =>
+    matchesOf(context, question)
       .filter(isMeant)
       .map((one) => ({ ...one, host: names.get(one.host) ?? one.host })),
   );
-  const byRule = Map.groupBy(found, ({ policy, direction, rule }) =>
-    ruleWithPlace(cluster, { policy, direction, rule }),
-  );
+  const byRule = Map.groupBy(found, ({ policy, direction, rule, lacks }) => {
+    const is = lacks === "address" ? "is for addresses" : "depends on labels of namespaces";
+    return `${ruleWithPlace(cluster, { policy, direction, rule })} ${is}, and taken not to match`;
+  });
   return [...byRule].map(([rule, all]) => {
-    return `no address is known of ${someNames(all.map(({ host }) => host))}: ${rule} is for addresses, and taken not to match`;
+    const what = all[0]?.lacks === "namespace" ? "Namespace object" : "address";
+    return `no ${what} is known of ${someNames(all.map(({ host }) => host))}: ${rule}`;
   });
 }
 
@@ -249,15 +277,23 @@ function dnsRemark({ cluster }: ExplainContext, from: HostsEnd, to: End): readon
     : [`policies do not let ${someNames(cut)} ask the cluster's DNS, which gives the address`];
 }
 
-/** Returns remarks on policies that exceed the bounds of nodes, which the answer does not consider. */
-function sizeRemarks({ cluster }: ExplainContext, outcomes: readonly Outcome[]): readonly string[] {
-  const isolating = new Set(
+/**
+ * Returns remarks on policies that exceed the bounds of nodes, which the answer does not consider.
+ *
+ * @param policiesOf the keys of the policies that matter of a verdict
+ */
+function sizeRemarks(
+  { cluster }: ExplainContext,
+  outcomes: readonly Outcome[],
+  policiesOf: (verdict: EndVerdict) => readonly string[] = ({ isolatedBy }) => isolatedBy,
+): readonly string[] {
+  const meant = new Set(
     [...asked(outcomes)].flatMap(({ direction, evaluated }) =>
-      evaluated[direction].isolatedBy.map((key) => `${direction} ${key}`),
+      policiesOf(evaluated[direction]).map((key) => `${direction} ${key}`),
     ),
   );
   return oversizes(cluster.index)
-    .filter(({ policy, direction }) => isolating.has(`${direction} ${policy.key}`))
+    .filter(({ policy, direction }) => meant.has(`${direction} ${policy.key}`))
     .map(oversizeText);
 }
 
@@ -268,7 +304,7 @@ function someNames(names: readonly string[]): string {
 
 function ruleWithPlace(
   { manifests }: ExplainContext["cluster"],
-  { policy, direction, rule }: Omit<UnknownAddress, "host" | "isDenying">,
+  { policy, direction, rule }: Omit<UnknownMatch, "host" | "isDenying" | "lacks">,
 ): string {
   return placeText(locatorIn(manifests)(policy, direction, rule));
 }

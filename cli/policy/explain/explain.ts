@@ -17,7 +17,7 @@ import { connectionText, type ConnectionSet, dividedAt, merged, ofPorts } from "
 import type { ExplainContext, NodesThatMatter } from "./context.ts";
 import type { Case, EndpointReport, ExplainQuestion, Explanation } from "./explanation.ts";
 import { evaluateWay, withoutNearest, mergeOutcomes, type Outcome } from "./evaluate_way.ts";
-import { assumptionsOf, unknownDenials } from "./assumptions.ts";
+import { assumptionsOf, turningRemarks } from "./assumptions.ts";
 import { familiesBetween, headlessHosts, NO_FAMILY, waysToHost, waysToService } from "./paths/targets.ts";
 import {
   type ConnectionPath,
@@ -52,8 +52,8 @@ export function explain(context: ExplainContext, question: ExplainQuestion): Exp
   // Without a port, people look for what is allowed.
   const cases = traffic === undefined ? answers.toSorted((a, b) => Number(b.allowed) - Number(a.allowed)) : answers;
   const allowed = cases.filter((one) => one.allowed).length;
-  const denials = unknownDenials(context, question, outcomes);
-  const isWhole = allowed === cases.length && denials.length === 0;
+  const doubts = turningRemarks(context, question, outcomes);
+  const isWhole = allowed === cases.length && doubts.length === 0;
   const isAllowed = allowed > 0 && (traffic === undefined || isWhole);
   return {
     allowed: isAllowed,
@@ -66,15 +66,15 @@ export function explain(context: ExplainContext, question: ExplainQuestion): Exp
     cases,
     waysIn: [],
     remarks: assumptionsOf(context, question, outcomes),
-    ...undecided(outcomes, denials),
+    ...undecided(outcomes, doubts),
   };
 }
 
 /** Returns what decides where the input does not: domain names, and what is missing. */
-function undecided(outcomes: readonly Outcome[], denials: readonly string[]): Pick<Explanation, "names" | "unknown"> {
+function undecided(outcomes: readonly Outcome[], doubts: readonly string[]): Pick<Explanation, "names" | "unknown"> {
   const names = new Set(outcomes.flatMap(({ evaluated }) => evaluated.flows[0]?.egress.byName?.names ?? []));
   const missing = outcomes.flatMap(({ way }) => (way.isUnknown ? (way.stopped ?? []) : []));
-  const unknown = new Set([...missing, ...denials]);
+  const unknown = new Set([...missing, ...doubts]);
   return {
     ...(names.size === 0 ? {} : { names: [...names].sort() }),
     ...(unknown.size === 0 ? {} : { unknown: [...unknown] }),

@@ -1,5 +1,5 @@
 import { Command, Option } from "commander";
-import { END_FORMS } from "../../cluster/end_name.ts";
+import { POD_FORMS } from "../../cluster/end_name.ts";
 import { GROUPINGS } from "../../cluster/group.ts";
 import { addPorts, withConfiguration, withInput } from "../../input/options.ts";
 import { withShown } from "../../input/shown.ts";
@@ -15,8 +15,8 @@ export function matrixCommand(run: Run): Command {
     .description("who may send what to whom")
     .addOption(new Option("--by <what>", "one line for each of these").choices(GROUPINGS).default("workload"))
     .addOption(new Option("--port <list>", "only about these ports, such as 80/TCP,53/UDP").argParser(addPorts))
-    .addOption(new Option("--from <end>", `what these may reach: ${END_FORMS}`).argParser(readEnd))
-    .addOption(new Option("--to <end>", "who may reach these").argParser(readEnd))
+    .addOption(new Option("--from <end>", `what these may reach: ${POD_FORMS}`).argParser(readEnd))
+    .addOption(new Option("--to <end>", "who may reach these, or a domain name").argParser(readEnd))
     .option("--allowed-only", "omit pairs between which nothing may be sent", false)
     .addOption(new Option("-o, --output <format>", "how to print it").choices(MATRIX_FORMATS).default("table"))
     .addHelpText(

@@ -1,20 +1,17 @@
 import { PROTOCOLS } from "../../../objects/protocol.ts";
 import * as v from "valibot";
 import { buildPolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
-import type { ClusterObject, Pod } from "../../../objects/model.ts";
-import { isShadow } from "../../../objects/shadow_annotation.ts";
+import type { Pod } from "../../../objects/model.ts";
 import { endNameOf } from "../../cluster/end_name.ts";
 import { type Grouping, GROUPINGS } from "../../cluster/group.ts";
 import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode, type Io } from "../../io.ts";
 import { sourcesOf } from "../../input/place.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
-import { policyInputEntries, readPolicyInput } from "../policy_input.ts";
+import { policyInputEntries, readPolicyInput, tellDoubts } from "../policy_input.ts";
 import { wayInRows } from "./way_in_end.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { formatPage } from "../../output/page/page.ts";
-import { tellUnknownDenials } from "../explain/unknown_address.ts";
-import { tellOversizes } from "../size.ts";
 import { MATRIX_FORMATS } from "./command.ts";
 import { type Asked, type Matrix, matrixOf, type Scope } from "./matrix.ts";
 import { cellText } from "./cell.ts";
@@ -24,7 +21,6 @@ import { type NewPods, newPodsFor, tellOmitted } from "../question_ends.ts";
 import { matrixPage, MOST_NAMES } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
 import { formatGrid, matrixJson, matrixMarkdown } from "./print.ts";
-import { shortList } from "../../../objects/printable.ts";
 import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({
@@ -38,7 +34,6 @@ const optionsSchema = v.object({
   output: v.picklist(MATRIX_FORMATS),
 });
 
-const MOST_NAMED = 5;
 const NO_NEW_PODS: NewPods = Object.freeze({ objects: [], names: new Map(), labels: new Map(), isComplete: true });
 
 /** Prints the matrix. @throws DrawbridgeError ERR_OBJECT for chosen pods that do not exist, and as loadManifests */
@@ -72,9 +67,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
   } else writeAll(io.out, output === "json" ? matrixJson(shown, asked) : [matrixMarkdown(shown, asked)]);
   tellUnjudged(io, found.doubts);
   tellOmitted(young, io);
-  tellShadow(io, objects);
-  tellOversizes(io, index);
-  tellUnknownDenials(io, index);
+  tellDoubts(io, read, index);
   return ExitCode.YES;
 }
 
@@ -103,12 +96,6 @@ function domainNameIn(text: string | undefined, pods: readonly Pod[], namespace:
   const name = text === undefined ? undefined : endNameOf(text, namespace);
   if (name?.type !== "pod" || name.domain === undefined || podsNamed(pods, name).length > 0) return undefined;
   return { domainName: name.domain };
-}
-
-function tellShadow(io: Io, objects: readonly ClusterObject[]): void {
-  const names = objects.flatMap((one) => (one.kind === "NetworkPolicy" && isShadow(one) ? [one.key] : []));
-  if (names.length === 0) return;
-  io.err.write(`in shadow and not in force: ${shortList(names, MOST_NAMED)}; policy explain says what they would do\n`);
 }
 
 /** Prints for people: a grid where it fits, otherwise a list. */

@@ -17,10 +17,9 @@ async function lint(directory: string, ...more: readonly string[]): Promise<{ co
 }
 
 /** Lints a directory by a process of its own. @param stdout a file for its output */
-function lintApart(directory: string, stdout = ""): { code: number | null; err: string } {
-  const redirection = stdout === "" ? "" : ` > ${stdout}`;
+function lintApart(directory: string, redirection = ""): { code: number | null; err: string } {
   const command = [process.execPath, "cli/main.ts", "policy", "lint", "--quiet", "-f", directory].join(" ");
-  const { status, stderr } = spawnSync("/bin/sh", ["-c", `${command}${redirection}`], { encoding: "utf8" });
+  const { status, stderr } = spawnSync("/bin/sh", ["-c", `${command} ${redirection}`], { encoding: "utf8" });
   return { code: status, err: stderr };
 }
 
@@ -83,8 +82,9 @@ describe("cli/process_io", () => {
     const long = lintApart("a".repeat(300));
     assert.deepEqual([long.code, long.err.split("\n").length], [3, 2], long.err);
     assert.match(long.err, /ENAMETOOLONG/);
-    const full = lintApart(directory(), "/dev/full");
+    const full = lintApart(directory(), "> /dev/full");
     assert.deepEqual([full.code, full.err.split("\n").length], [3, 2], full.err);
     assert.match(full.err, /standard output: ENOSPC/);
+    assert.equal(lintApart(directory(), "> /dev/full 2> /dev/full").code, 3);
   });
 });

@@ -3,7 +3,7 @@ import { isEmptySelector } from "../../../../policyd/policies/compile/selector.t
 import { NAMESPACE_NAME } from "../../../../objects/name.ts";
 import { isForClusterDns } from "../../cluster_dns.ts";
 import { type LintContext, type LintedPolicy, peerPath, remark } from "../context.ts";
-import { requirementsOf } from "../../../../objects/semantics/policies/selector.ts";
+import { keysOf } from "../../../../objects/semantics/policies/selector.ts";
 import { asInfo, type LintRule, type Remark } from "../finding.ts";
 import {
   isOpenEnded,
@@ -52,7 +52,10 @@ function subjectRemark(context: LintContext, { manifest, policy, pods }: LintedP
     message,
     suggestionText(suggestion) ?? `correct the selector, or delete the policy${UNLESS_TO_COME}`,
   );
-  const isElsewhere = isOpenEnded(context, subject.namespaceSelector) || isOfOperator(context, subject);
+  const isElsewhere =
+    isOpenEnded(context, subject.namespaceSelector) ||
+    namespacesThatMayFit(context, subject.namespaceSelector).length > 0 ||
+    isOfOperator(context, subject);
   return [asInfo(found, suggestion === undefined && isElsewhere)];
 }
 
@@ -139,7 +142,12 @@ function unknownNamespaceFix(context: LintContext, selector: LabelSelector | und
     const { name, suggestion } = byName;
     return `${name} is without its Namespace object, so only its name is known: give the object, too, or write ${suggestion.nearest}`;
   }
-  const isByOtherLabels = requirementsOf(selector).some(({ key }) => key !== NAMESPACE_NAME);
-  const names = isByOtherLabels ? namespacesWithoutObject(context) : [];
+  const names = namespacesThatMayFit(context, selector);
   return names.length === 0 ? fix : `${fix}, or the Namespace object of ${namesText(names)}`;
+}
+
+/** Returns the namespaces that a selector may select by labels that are not known, as their objects were not read. */
+function namespacesThatMayFit(context: LintContext, selector: LabelSelector | undefined): readonly string[] {
+  const isByOtherLabels = selector !== undefined && keysOf(selector).some((key) => key !== NAMESPACE_NAME);
+  return isByOtherLabels ? namespacesWithoutObject(context) : [];
 }

@@ -86,7 +86,7 @@ describe("policy lint: intended findings", () => {
     assert.deepEqual(idsOf((await lint(long)).reported), ["warning selects-nothing"]);
   });
 
-  it("LINT-10: a direction closed on purpose, a policy that allows all and pods of an operator are info", async () => {
+  it("LINT-10: a direction closed on purpose, a policy that allows all, pods of an operator and labels of namespaces without their objects are info", async () => {
     const cases = [
       policy(
         "{ matchLabels: { app: web } }\n  policyTypes: [Ingress, Egress]\n  ingress: [{ from: [{ podSelector: {} }] }]",
@@ -113,8 +113,13 @@ kind: ClusterNetworkPolicy
 metadata: { name: c }
 spec: { tier: Admin, priority: 1, subject: { namespaces: {} }, ingress: [{ action: Deny, from: [{ namespaces: { matchLabels: { team: far } } }] }] }
 `,
+      `apiVersion: policy.networking.k8s.io/v1beta1
+kind: ClusterNetworkPolicy
+metadata: { name: c }
+spec: { tier: Admin, priority: 1, subject: { namespaces: { matchLabels: { team: far } } } }
+`,
     );
-    expected.push("redundant", "redundant", "redundant", "redundant");
+    expected.push("redundant", "redundant", "redundant", "redundant", "selects-nothing");
     for (const [i, text] of cases.entries()) {
       const { code, reported } = await lint(POD + text);
       assert.equal(code, 0, JSON.stringify(reported));

@@ -7,7 +7,7 @@ const NODE = manifest(
   "name: n1",
   "status: { addresses: [{ type: InternalIP, address: 192.168.0.1 }, { type: ExternalIP, address: 34.1.1.1 }] }",
 );
-const X = pod("s/x", "10.0.0.5");
+const X = pod("s/x", "10.0.0.5", { spec: "nodeName: n2" });
 const policy = (rules: string): string => networkPolicy("s/x", `podSelector: { matchLabels: { app: x } }, ${rules}`);
 const RULES = policy(
   "policyTypes: [Ingress, Egress], egress: [{ to: [{ ipBlock: { cidr: 34.1.1.1/32 } }] }], ingress: [{ from: [{ ipBlock: { cidr: 192.168.0.0/24 } }] }]",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Outcome } from "../../../../support/cli/cli.ts";
-import { ask, networkPolicy, pod as podWith } from "../../../../support/cli/objects.ts";
+import { ask, namespace, networkPolicy, pod as podWith } from "../../../../support/cli/objects.ts";
 
 const pod = (name: string, labels = "", more = ""): string =>
   podWith(`default/${name}`, `10.1.0.${name.length}`, { labels, spec: `nodeName: n1${more}` });
@@ -70,7 +70,7 @@ function explain(texts: readonly string[], args: string): Promise<Outcome> {
 
 describe("policy explain: behaviours", () => {
   const pods = [pod("db", "role: db"), pod("frontend", "role: frontend"), pod("other", "role: other")];
-  const example = [WORKED_EXAMPLE, ...pods];
+  const example = [WORKED_EXAMPLE, ...pods, namespace("default", "")];
 
   it("POL-50: traffic that no NetworkPolicy can forbid is allowed always, with the reason", async () => {
     const agent = pod("agent", "role: agent", ", hostNetwork: true");
@@ -179,7 +179,7 @@ spec:
       `default/frontend to default/db, port 6379/TCP, IPv4: allowed
   egress  allowed as no policy has a say
   ingress allowed by NetworkPolicy default/test-network-policy ingress[0].from[2], ports[0] (a.yaml:22)
-          passed on by Pass of ClusterNetworkPolicy first ingress[0].from[0] "to the \\u{202e}namespaces", Admin tier, priority 5 (a.yaml:52)
+          passed on by Pass of ClusterNetworkPolicy first ingress[0].from[0] "to the \\u{202e}namespaces", Admin tier, priority 5 (a.yaml:54)
           isolated by default/test-network-policy (a.yaml:1)
 `,
     );
