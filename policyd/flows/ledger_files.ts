@@ -33,41 +33,42 @@ export function isLedgerFile(name: string): boolean {
   return NAME.test(name.replace(/^\./, ""));
 }
 
-/**
- * Reads a ledger: the newest file with all rows, and the change files after it.
- *
- * A file ends with a line that states its number of rows. A file without this line, as after a power failure, is
- * reported and omitted; it had the changes of one interval.
- */
-export function* readLedger({ files, read, directory }: LedgerPlace): Slices<WrittenLedger> {
-  const problems: string[] = [];
-  const rows = new Map<string, FlowRow>();
-  const found = files
+/** Returns the files of a ledger, the newest one first. */
+function filesIn({ files, directory }: LedgerPlace) {
+  return files
     .readDirectory(directory)
     .flatMap((name) => {
       const [, kind, number] = NAME.exec(name) ?? [];
       return kind === undefined ? [] : [{ name, isWhole: kind === "all", number: Number(number) }];
     })
-    .sort((a, b) => a.number - b.number || Number(a.isWhole) - Number(b.isWhole));
-  const first = Math.max(
-    0,
-    found.findLastIndex(({ isWhole }) => isWhole),
-  );
-  for (const { name } of found.slice(first)) {
+    .sort((a, b) => b.number - a.number || Number(b.isWhole) - Number(a.isWhole));
+}
+
+/**
+ * Reads a ledger: the newest complete file with all rows, and the change files after it.
+ *
+ * A file ends with a line that states its number of rows. A file without this line, as after a power failure, is
+ * reported and omitted; it had the changes of one interval.
+ */
+export function* readLedger(place: LedgerPlace): Slices<WrittenLedger> {
+  const problems: string[] = [];
+  const rows = new Map<string, FlowRow>();
+  const found = filesIn(place);
+  for (const { name, isWhole } of found) {
+    const path = `${place.directory}/${name}`;
     try {
-      const own = yield* rowsIn(read(`${directory}/${name}`, LARGEST_FILE) ?? "");
-      yield* each(own, (row) => {
+      const own = yield* rowsIn(place.read(path, LARGEST_FILE) ?? "");
+      yield* each(own.toReversed(), (row) => {
         const key = `${row.observedAt} ${rowKey(row)}`;
-        // Moves the row to the end, as the latest one.
-        rows.delete(key);
-        rows.set(key, row);
+        if (!rows.has(key)) rows.set(key, row);
       });
+      if (isWhole) break;
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
-      problems.push(`${directory}/${name}: ${error.message}; its flows are omitted`);
+      problems.push(`${path}: ${error.message}; its flows are omitted`);
     }
   }
-  return { rows: [...rows.values()], problems, last: found.at(-1)?.number ?? 0 };
+  return { rows: [...rows.values()].toReversed(), problems, last: found[0]?.number ?? 0 };
 }
 
 /** Writes the changes of an interval. @throws DrawbridgeError ERR_STORE */
@@ -75,12 +76,18 @@ export function writeChanges(place: LedgerPlace, number: number, text: string): 
   replaceFile(place.files, place.directory, `changes-${number}.jsonl`, text);
 }
 
-/** Writes all rows and removes the earlier files, now obsolete. @throws DrawbridgeError ERR_STORE */
+/**
+ * Writes all rows and removes what came before the previous file with all rows. This one stays with its change files,
+ * since the new file is torn if the power fails before the kernel has written it to the disk.
+ *
+ * @throws DrawbridgeError ERR_STORE
+ */
 export function writeAll(place: LedgerPlace, number: number, text: string): void {
   const { files, directory } = place;
+  const previous = filesIn(place).find(({ isWhole }) => isWhole)?.number ?? 0;
   replaceFile(files, directory, `all-${number}.jsonl`, text);
   for (const name of files.readDirectory(directory)) {
-    const isOld = Number(NAME.exec(name)?.[2] ?? Infinity) < number;
+    const isOld = Number(NAME.exec(name)?.[2] ?? Infinity) < previous;
     if (isOld || name.startsWith(".")) files.unlink(`${directory}/${name}`);
   }
 }
