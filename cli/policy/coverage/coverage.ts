@@ -22,7 +22,7 @@ export interface Coverage {
 /**
  * Returns the coverage of the pods of a matrix.
  *
- * @param matrix by workload, with the new pods of each namespace, all in the index
+ * @param matrix by workload, from outside, with the new pods of each namespace, all in the index
  * @param young the new pods
  */
 export function coverageOf(index: PolicyIndex, matrix: Matrix, young: Pick<NewPods, "labels">): Coverage {
@@ -37,10 +37,7 @@ export function coverageOf(index: PolicyIndex, matrix: Matrix, young: Pick<NewPo
     directions: DIRECTIONS.filter((direction) => group.pods.some((pod) => !isSelected(pod, direction))),
   }));
   const outside = [...cellsOf(matrix, false, () => "")].flatMap(({ from, to, connections }) =>
-    (from.kind !== "outside" && from.kind !== "way in") ||
-    to.kind !== "pods" ||
-    connections === undefined ||
-    isEmpty(connections.some)
+    to.kind !== "pods" || connections === undefined || isEmpty(connections.some)
       ? []
       : [{ from: from.name, to: to.name, connections: connectionText(connections.some).split(",") }],
   );
@@ -55,12 +52,12 @@ export function coverageOf(index: PolicyIndex, matrix: Matrix, young: Pick<NewPo
 
 function namespacesOf(
   index: PolicyIndex,
-  { sources, between }: Matrix,
+  { destinations, between }: Matrix,
   { labels }: Pick<NewPods, "labels">,
   names: ReadonlySet<string>,
 ): Coverage["namespaces"] {
   // New pods without labels, one in each namespace, and one in a new namespace without labels.
-  const plain = sources.flatMap((end) => {
+  const plain = destinations.flatMap((end) => {
     const pod = end.kind === "new pod" ? end.pods[0] : undefined;
     return pod === undefined || Object.keys(labels.get(pod.key) ?? {}).length > 0 ? [] : [{ end, pod }];
   });

@@ -35,17 +35,16 @@ export async function runCoverage(io: Io, options: unknown): Promise<ExitCode> {
   const { index, young } = withNewPods(read);
   const isShown = shownBy(input);
   const isCovered = (pod: Pod): boolean => !pod.hostNetwork && isShown(pod.namespace, pod.labels);
-  const scope = { newPods: young.names, waysIn, isShown: isCovered };
-  const coverage = coverageOf(index, matrixOf(index, "workload", scope), young);
+  const matrix = matrixOf(index, "workload", { newPods: young.names, waysIn, isShown: isCovered, from: "outside" });
+  const coverage = coverageOf(index, matrix, young);
   if (coverage.pods === 0) throw new DrawbridgeError("ERR_INPUT", "no pod that policies may select; expected some");
   if (output === "json") io.out.write(`${JSON.stringify(coverage, null, 2)}\n`);
   else {
     io.out.write(`${lineText(coverage)}\n`);
     if (output === "table") {
       io.out.write(tableText(coverage, io.out.columns));
-      const list = matrixOf(index, "workload", { ...scope, from: "outside" });
       const form = { columns: io.out.columns, hasDittoMarks: false, isAllowedOnly: true, first: "to" } as const;
-      io.out.write(`\n${formatList(list, cellText([]), { ...form, isOutsideOnly: true, isQuestion: false })}`);
+      io.out.write(`\n${formatList(matrix, cellText([]), { ...form, isOutsideOnly: true, isQuestion: false })}`);
     }
   }
   tellDoubts(io, read, index);
