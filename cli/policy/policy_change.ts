@@ -59,6 +59,9 @@ export class PolicyChange {
   readonly #pods: ReadonlyMap<string, readonly KnownPod[]>;
   /** The named ports of all policies, by {@link portKey}. */
   readonly #ports: ReadonlyMap<string, ContainerPort>;
+  readonly #portsInPlay: Pod["ports"];
+  /** The ports that decisive policies name for destinations that no selector tells apart. */
+  readonly #keysForAll: readonly string[];
 
   constructor(before: readonly ClusterObject[], after: readonly ClusterObject[]) {
     this.#objects = [...before, ...after];
@@ -106,6 +109,8 @@ export class PolicyChange {
       unique.map((pod): KnownPod => ({ pod, isOnBoth: isOnBoth(pod) })),
       ({ pod }) => pod.namespace,
     );
+    this.#portsInPlay = this.namedPorts(this.#selections.filter((one) => this.#isInPlay(one)));
+    this.#keysForAll = decisive.filter(isForAllPorts).flatMap(namedPortsOf).map(portKey);
   }
 
   /** Returns the running pods of a namespace, with other labels on the other side twice. */
@@ -180,7 +185,7 @@ export class PolicyChange {
    *
    * @param selections of policies that may decide together with the change
    */
-  namedPorts(selections: readonly Selection[] = this.#selections.filter((one) => this.#isInPlay(one))): Pod["ports"] {
+  namedPorts(selections: readonly Selection[]): Pod["ports"] {
     const policies = new Set([...this.#changed, ...selections.map(({ policy }) => policy)]);
     const keys = new Set([...policies].flatMap(namedPortsOf).map(portKey));
     return [...keys].flatMap((key) => this.#ports.get(key) ?? []);
@@ -193,12 +198,11 @@ export class PolicyChange {
    * @param selections those of the pod's namespace
    */
   portForms(selections: readonly Selection[], labels: Labels): readonly PortForm[] {
-    const own = { ports: this.namedPorts(), text: "", labels: {} };
+    const own = { ports: this.#portsInPlay, text: "", labels: {} };
     const about = selections
       .filter(({ pods }) => selects(pods, labels))
       .map(({ policy, isSubject }) => (isSubject ? { ...policy, egress: [] } : { ...policy, ingress: [] }));
-    const forAll = [...this.#changed, ...this.#ofChangedPods].filter(isForAllPorts);
-    const keys = new Set([...about, ...forAll].flatMap(namedPortsOf).map(portKey));
+    const keys = new Set([...about.flatMap(namedPortsOf).map(portKey), ...this.#keysForAll]);
     if (keys.size === 0) return [own];
     const names = [...new Set([...keys].map((key) => key.replace(/ .*/, "")))].sort().join(", ");
     const isForeign = [...keys].every((key) => (this.#ports.get(key)?.port ?? 0) >= FIRST_PORT);
