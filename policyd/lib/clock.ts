@@ -1,3 +1,5 @@
+import { EXHAUSTION_MILLISECONDS, isExhaustion } from "../../kernel/syscall/exhaustion.ts";
+
 /** Cancels a scheduled action; does nothing after the action has run. */
 export type Cancel = () => void;
 
@@ -26,13 +28,33 @@ export const realClock: Clock = Object.freeze({
       // A timer takes at least a millisecond, and an unreferenced immediate would wait until something else wakes the
       // loop.
       const turn = setImmediate(action);
-      return () => {
-        clearImmediate(turn);
-      };
+      return () => clearImmediate(turn);
     }
     const timer = setTimeout(action, Math.min(milliseconds, LONGEST_TIMER)).unref();
-    return () => {
-      clearTimeout(timer);
-    };
+    return () => clearTimeout(timer);
   },
 });
+
+/**
+ * Returns a clock that runs an action again when it fails because the machine has run out of descriptors or memory, until
+ * it succeeds or is cancelled: such a failure passes, and is not a bug. Every other failure is passed on.
+ *
+ * @param onExhausted called with each such failure
+ */
+export function persistentClock(clock: Clock, onExhausted: (error: Error) => void): Clock {
+  const after = (milliseconds: number, action: () => void): Cancel => {
+    let cancel: Cancel = () => {};
+    const run = (): void => {
+      try {
+        action();
+      } catch (error) {
+        if (!isExhaustion(error)) throw error;
+        onExhausted(error);
+        cancel = clock.after(EXHAUSTION_MILLISECONDS, run);
+      }
+    };
+    cancel = clock.after(milliseconds, run);
+    return () => cancel();
+  };
+  return Object.freeze({ now: () => clock.now(), time: () => clock.time(), after });
+}

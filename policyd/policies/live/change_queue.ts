@@ -1,5 +1,5 @@
 import { FairQueue } from "../../lib/fair_queue.ts";
-import type { ObjectChange } from "../../../objects/model.ts";
+import type { ObjectChange, ClusterObject, Kind } from "../../../objects/model.ts";
 import { namespaceOf } from "../../../objects/namespace_of.ts";
 import type { LocalPod, ProfiledPod } from "./pods/local_pods.ts";
 
@@ -44,4 +44,16 @@ export function podGroup({ podKey = "" }: Pick<ProfiledPod, "podKey">): string {
 function changeGroup(change: ObjectChange | Arrival): string {
   if (change.type === "arrival") return podGroup(change.local);
   return change.kind === "Namespace" ? change.key : namespaceOf(change.key);
+}
+
+/** Returns the object that was set; undefined for one that is gone. */
+export function objectOf<K extends Kind>(
+  change: ObjectChange,
+  kind: K,
+): Extract<ClusterObject, { readonly kind: K }> | undefined {
+  return change.type === "set" && isOf(change.object, kind) ? change.object : undefined;
+}
+
+function isOf<K extends Kind>(object: ClusterObject, kind: K): object is Extract<ClusterObject, { readonly kind: K }> {
+  return object.kind === kind;
 }

@@ -13,7 +13,7 @@ import { ControlLoop, type NextPass } from "../../lib/control_loop.ts";
 import { RateLimiter } from "../../lib/rate_limiter.ts";
 import type { Fields } from "../../log/logger.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
-import { elementOwner, isContainer, knownElement, MOST_KNOWN, nameSetNamed } from "../compile/name_rules.ts";
+import { elementOwner, isContainer, knownElement, MOST_KNOWN, nameSetNamed, nameSets } from "../compile/name_rules.ts";
 import { POLICY_TABLE } from "../compile/policy_table.ts";
 import type { NamedPod } from "../live/policy_view.ts";
 import type { ChangedVerdicts, PolicyFollower } from "../live/policy_follower.ts";
@@ -22,8 +22,8 @@ import { AnswerReader, type AnswerReaderParts } from "./answer_reader.ts";
 import { type DnsAnswer, parseDnsAnswer } from "./dns_answer.ts";
 import { type ElementPlace, groupsWith, type KnownAddress, KnownAddresses } from "./known_addresses.ts";
 import { learn, type LearnedAddress } from "./addresses_in_answer.ts";
-import { bySet, replacing } from "./name_set_changes.ts";
 import { knownByPolicy, type KnownName } from "./known_by_policy.ts";
+import type { Change } from "../../../kernel/nftables/encode/change.ts";
 
 export interface NameLearningParts extends AnswerReaderParts {
   /** The pods of this node whose policies in force have domain names. */
@@ -344,4 +344,37 @@ export class NameLearning implements PolicyFollower {
 
 function isAddress(value: Element["key"][number] | undefined): value is Address {
   return typeof value === "number" || typeof value === "bigint";
+}
+
+/** Returns places by the sets of their elements. */
+function bySet(places: Iterable<ElementPlace>): readonly (readonly ElementPlace[])[] {
+  return [...Map.groupBy(places, ({ group, pod }) => `${group} ${familyOf(pod)}`).values()];
+}
+
+/**
+ * Returns the changes that give places in one set their elements, or leave them without one, whatever the set has there.
+ * Those without one go first, which makes room in a full set. Kernels before 6.12 cannot change the time of an element,
+ * and refuse to delete one that is not there.
+ *
+ * @param elementAt undefined where there is to be none
+ */
+function replacing(
+  places: readonly ElementPlace[],
+  elementAt: (place: ElementPlace) => Element | undefined,
+): readonly Change[] {
+  const [first] = places;
+  if (first === undefined) return [];
+  const change = { table: POLICY_TABLE, set: nameSets({ key: first.group })[familyOf(first.pod)] };
+  const adding = (elements: readonly Element[]): Change => ({ kind: "add elements", ...change, elements });
+  const clearing = (elements: readonly Element[]): readonly Change[] => [
+    adding(elements),
+    { kind: "delete elements", ...change, elements: elements.map(({ key }) => ({ key })) },
+  ];
+  const all = places.map((place) => ({ key: [place.pod, place.remote], element: elementAt(place) }));
+  const gone = all.flatMap(({ key, element }) => (element === undefined ? { key, timeout: 1 } : []));
+  const present = all.flatMap(({ element = [] }) => element);
+  return [
+    ...(gone.length === 0 ? [] : clearing(gone)),
+    ...(present.length === 0 ? [] : [...clearing(present), adding(present)]),
+  ];
 }

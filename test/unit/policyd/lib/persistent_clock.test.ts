@@ -3,7 +3,7 @@ import { storeError } from "../../../../ipam/file_system.ts";
 import { NetlinkError } from "../../../../kernel/netlink/error.ts";
 import { Errno } from "../../../../kernel/syscall/errno.ts";
 import { SyscallError } from "../../../../kernel/syscall/syscalls.ts";
-import { persistentClock } from "../../../../policyd/lib/persistent_clock.ts";
+import { persistentClock } from "../../../../policyd/lib/clock.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 
 describe("lib/persistent_clock", () => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { RuleDrops } from "../../../../policyd/metrics/rule_drops.ts";
+import { RuleDrops } from "../../../../policyd/metrics/node_counters.ts";
 
 describe("policyd/metrics/rule_drops", () => {
   const rule = (comment: string, packets: number) => ({ comment, packets });

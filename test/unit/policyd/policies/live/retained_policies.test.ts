@@ -2,8 +2,11 @@ import assert from "node:assert/strict";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { BudgetBounds } from "../../../../../policyd/lib/budget.ts";
 import type { NetworkPolicy, ObjectChange } from "../../../../../objects/model.ts";
-import { RetainedPolicies } from "../../../../../policyd/policies/live/index/retained_policies.ts";
-import { packPolicy, unpackPolicy } from "../../../../../policyd/policies/live/index/packed_policy.ts";
+import {
+  RetainedPolicies,
+  packPolicy,
+  unpackPolicy,
+} from "../../../../../policyd/policies/live/index/retained_policies.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
