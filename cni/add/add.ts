@@ -22,7 +22,8 @@ import type { AddResult, Dns } from "../result.ts";
 import { makePodLink, WiringFailure } from "../wiring/pod_link.ts";
 import { addResult, decideWiring } from "../wiring/wiring.ts";
 import { allowIpv6, ensureNodeBridge } from "./bridge.ts";
-import { addressesOnBridge, foreignAddresses, freshGateways, refuseOwnAddress } from "./bridge_addresses.ts";
+import { claimAddresses } from "./claim.ts";
+import { freshGateways } from "./gateways.ts";
 import { enableIpv6, prepareNamespace } from "./pod_namespace.ts";
 import { recordOf } from "./record.ts";
 
@@ -91,29 +92,10 @@ function attach(
   const sysctl = rememberingSettings(node, runDir);
   const bridge = ensureNodeBridge(node, { socket: hostSocket, sysctl }, configuration);
   const own = listAddresses(hostSocket, { index: bridge.index }).map(({ address }) => address);
-  refuseOwnAddress(bridge.name, own, given ?? []);
   const recorded = (): Generator<Holding> => node.deleting().recordedHoldings(node, configuration);
   const store = openStore(node, configuration.name, configuration.ipam.dataDir, recorded);
-  const { ranges, requested } = configuration.ipam;
-  const wanted = given?.map(({ address }) => address.address) ?? requested;
-  const claim = (): readonly Allocation[] => {
-    const isOnBridge = addressesOnBridge(node, hostSocket, configuration, bridge.index);
-    if (given === undefined) {
-      const isForeign = foreignAddresses(node, hostSocket, configuration, { index: bridge.index, addresses: own });
-      return store.allocate(ranges, attachment, requested, "caller", (one) => isForeign(one) || isOnBridge(one));
-    }
-    const taken = wanted.find(isOnBridge);
-    if (taken !== undefined)
-      throw new DrawbridgeError(
-        "ERR_ADDRESS_UNAVAILABLE",
-        `${formatAddress(taken)}: a pod on bridge ${bridge.name} has it; expected an address that no other pod of this node has`,
-      );
-    // Also reserves an external plugin's addresses: no two pods share one, and DEL finds them without a record.
-    store.reserve(wanted, attachment);
-    return given;
-  };
-  const isFreed = (): boolean => node.rare().detachHolders(node, configuration, wanted, attachment, home);
-  const allocations = onceMore(claim, isFreed);
+  const claimPlace = { store, socket: hostSocket, home, bridge, own };
+  const allocations = claimAddresses(node, configuration, attachment, given, claimPlace);
   let gateways: readonly Cidr[] = [];
   let registration: Registration | undefined;
   try {
@@ -144,17 +126,6 @@ function attach(
       undo(node, configuration, attachment, store, { allocations, isRegistered: registration !== undefined, forget });
     }
     throw error;
-  }
-}
-
-/** Claims addresses, once more if one that another pod holds could be freed. */
-function onceMore<T>(claim: () => T, isFreed: () => boolean): T {
-  try {
-    return claim();
-  } catch (error) {
-    const isHeld = error instanceof DrawbridgeError && error.code === "ERR_ADDRESS_UNAVAILABLE";
-    if (!isHeld || !isFreed()) throw error;
-    return claim();
   }
 }
 
