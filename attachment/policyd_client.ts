@@ -58,8 +58,8 @@ export function callPolicyd(
 /**
  * Returns the reply unless it is a refusal.
  *
- * @throws DrawbridgeError for a refusal: ERR_UNAVAILABLE when policyd says to try again, ERR_HOST_PORT_TAKEN when it
- *   says so, ERR_PROTOCOL when it refuses the request for good
+ * @throws DrawbridgeError for a refusal: its own code, ERR_UNAVAILABLE when policyd says to try again, ERR_PROTOCOL when
+ *   it refuses the request for good
  */
 export function answerOf(reply: PolicydReply): PolicydAnswer {
   if (reply.type !== "refused") return reply;

@@ -47,7 +47,7 @@ export type PolicydReply =
       readonly code?: RefusalCode;
     };
 
-const REFUSAL_CODES = ["ERR_HOST_PORT_TAKEN"] as const satisfies readonly ErrorCode[];
+const REFUSAL_CODES = ["ERR_HOST_PORT_TAKEN", "ERR_POD_UNKNOWN"] as const satisfies readonly ErrorCode[];
 
 /** The refusals that have their own code over the socket. */
 export type RefusalCode = (typeof REFUSAL_CODES)[number];

@@ -73,6 +73,7 @@ const codes: Readonly<Record<ErrorCode, CniErrorCode>> = {
   ERR_STORE: CniErrorCode.IO_FAILURE,
   ERR_OBJECT: CniErrorCode.INVALID_CONFIGURATION,
   ERR_PROTOCOL: CniErrorCode.IO_FAILURE,
+  ERR_POD_UNKNOWN: CniErrorCode.TRY_AGAIN_LATER,
   ERR_UNAVAILABLE: CniErrorCode.TRY_AGAIN_LATER,
 };
 

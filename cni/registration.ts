@@ -126,7 +126,7 @@ function isPortTaken(error: unknown): boolean {
 }
 
 function isUnavailable(error: unknown): error is DrawbridgeError {
-  return error instanceof DrawbridgeError && error.code === "ERR_UNAVAILABLE";
+  return error instanceof DrawbridgeError && (error.code === "ERR_UNAVAILABLE" || error.code === "ERR_POD_UNKNOWN");
 }
 
 /**

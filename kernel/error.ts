@@ -39,6 +39,8 @@ export type ErrorCode =
   | "ERR_INPUT"
   /** A message on policyd's socket is malformed, too long or of an unknown version. */
   | "ERR_PROTOCOL"
+  /** policyd waits for a pod's Pod or Namespace, which the API server does not have, or is deleting. */
+  | "ERR_POD_UNKNOWN"
   /** policyd is unreachable, does not answer in time, or has been replaced by another one. */
   | "ERR_UNAVAILABLE";
 

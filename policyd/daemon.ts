@@ -2,6 +2,7 @@ import type { AttachmentRecord } from "../attachment/attachment.ts";
 import type { AttachmentName, PolicydStatus } from "../attachment/policyd_messages.ts";
 import type { Machine } from "./machine.ts";
 import { DrawbridgeError } from "../kernel/error.ts";
+import { isPodOf } from "./attachments/registry.ts";
 import type { Cancel } from "./lib/clock.ts";
 import type { NodeJudge } from "../objects/nodes/node_judge.ts";
 import { type Kind, KINDS, type ObjectChange } from "../objects/model.ts";
@@ -111,15 +112,16 @@ export class Daemon implements ObjectSink, RequestHandlers {
     this.#parts.logger.info("attachment registered", fieldsOf(attachment));
   }
 
-  /** @throws DrawbridgeError ERR_UNAVAILABLE shortly before the caller gives up, with the reason for the delay */
+  /** @throws DrawbridgeError ERR_UNAVAILABLE or ERR_POD_UNKNOWN shortly before the caller gives up, with the reason */
   async #inTime(registered: Promise<unknown>, attachment: AttachmentRecord, wait: number): Promise<void> {
     const { clock, components } = this.#parts;
     let cancel: Cancel = () => {};
     const late = new Promise<never>((_, reject) => {
       cancel = clock.after(wait - Math.min(LONGEST_MARGIN, wait / 4), () => {
-        const reasons = components.flatMap((component) => component.awaits?.(attachment) ?? []);
-        const reason = reasons.length === 0 ? "the kernel has not taken its rules yet" : reasons.join("; ");
-        reject(new DrawbridgeError("ERR_UNAVAILABLE", `the pod is not in force within ${wait} ms: ${reason}`));
+        const reasons = new Set(components.flatMap((component) => component.awaits?.(attachment) ?? []));
+        const reason = reasons.size === 0 ? "the kernel has not taken its rules yet" : [...reasons].join("; ");
+        const code = this.#isWithoutObjects(attachment) ? "ERR_POD_UNKNOWN" : "ERR_UNAVAILABLE";
+        reject(new DrawbridgeError(code, `the pod is not in force within ${wait} ms: ${reason}`));
       });
     });
     try {
@@ -127,6 +129,17 @@ export class Daemon implements ObjectSink, RequestHandlers {
     } finally {
       cancel();
     }
+  }
+
+  /** Whether the API server, as far as it is followed, does not have a pod's Pod or Namespace, or is deleting the latter. */
+  #isWithoutObjects(attachment: AttachmentRecord): boolean {
+    const { source } = this.#parts;
+    const { pod } = attachment;
+    if (pod === undefined || !this.#isSynced || (source.staleness?.().get("pods") ?? 0) > 0) return false;
+    const own = source.find("Pod", `${pod.namespace}/${pod.name}`);
+    const namespace = source.find("Namespace", pod.namespace);
+    const isKnown = own?.kind === "Pod" && isPodOf(attachment, own);
+    return !isKnown || namespace?.kind !== "Namespace" || namespace.isTerminating;
   }
 
   async unregister(attachment: AttachmentName): Promise<boolean> {

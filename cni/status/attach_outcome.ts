@@ -46,7 +46,7 @@ export function noteOutcome<T>(
     const cause = causeOf(error);
     if (cause === "addresses" || cause === "ports") {
       noteFailure(node, runDir, name, "full", { reason: message, cause });
-    } else if (!isForeignIpam && NODE_FAILURES.has(code) && isPlain(configuration)) {
+    } else if (!isForeignIpam && NODE_FAILURES.has(code) && !isOfPod(error) && isPlain(configuration)) {
       noteFailure(node, runDir, name, "attach", { reason: message, cause });
     }
     throw error;
@@ -60,6 +60,11 @@ function causeOf(error: unknown): FailureCause {
   if (error instanceof NetlinkError && error.errno === Errno.EXFULL) return "ports";
   if (error.code === "ERR_RANGE_EXHAUSTED") return "addresses";
   return error.code === "ERR_UNAVAILABLE" || error.code === "ERR_PROTOCOL" ? "daemon" : "other";
+}
+
+/** Whether the API server has deleted the Pod, as its author may do again and again: the next pod does not fail. */
+function isOfPod(error: unknown): boolean {
+  return error instanceof DrawbridgeError && error.code === "ERR_POD_UNKNOWN";
 }
 
 function isPlain({ mac, limits, portMappings, ipam }: BridgeConfiguration): boolean {

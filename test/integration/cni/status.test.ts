@@ -12,6 +12,7 @@ import {
 import type { Lab } from "../../lab/lab.ts";
 import { twoNodes, type WiredNode } from "../../lab/topology.ts";
 import { PolicydNode } from "../../support/daemon/policyd_node.ts";
+import { labelled, networkPolicy } from "../../support/policy/manifest.ts";
 import { testLab } from "../../support/suite_lab.ts";
 import { assertQuiet } from "../../support/cni/add_result.ts";
 
@@ -116,6 +117,22 @@ describe("STATUS", function () {
     assertQuiet(networkStatus(wired), "a directory");
     assert.equal(add(wired, lab.pod("b"), broken).error?.code, 5);
     assert.equal(add(wired, lab.pod("c")).exitCode, 0, "an obstacle to the note fails no ADD");
+  });
+
+  it("STATUS-01: ADDs of Pods that were deleted by force do not count, and those without a daemon do", async () => {
+    const policyd = new PolicydNode(lab, wired, "1s");
+    policyd.put(
+      "policy.json",
+      JSON.stringify(networkPolicy("default", { podSelector: labelled({ app: "web" }) }, "x")),
+    );
+    await policyd.start();
+    const { error } = add(wired, lab.pod("a"), policyd.overrides);
+    assert.deepEqual([error?.code, error?.details], [11, "ERR_POD_UNKNOWN"]);
+    assert.equal(error?.msg.match(/does not know its Pod/g)?.length, 1, error?.msg);
+    assert.ok(!existsSync(failureFile("attach")));
+    await policyd.kill();
+    assert.equal(add(wired, lab.pod("b"), policyd.overrides).error?.code, 11);
+    assert.ok(existsSync(failureFile("attach")));
   });
 
   it("STATUS-01 I8: STATUS succeeds while a range has no free address, and after one was given back", () => {

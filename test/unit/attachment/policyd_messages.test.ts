@@ -42,6 +42,7 @@ describe("ipam/policyd_messages", () => {
       { type: "policies", lines: "{}\n", next: "NetworkPolicy shop/db" },
       { type: "refused", isTemporary: true, message: "no" },
       { type: "refused", isTemporary: false, message: "no", code: "ERR_HOST_PORT_TAKEN" },
+      { type: "refused", isTemporary: true, message: "no", code: "ERR_POD_UNKNOWN" },
     ];
     for (const reply of replies) assert.deepEqual(parseReply(JSON.stringify(replyToJson(reply))), reply);
   });

@@ -23,6 +23,7 @@ const cases: readonly (readonly [Error, (typeof KINDS)[number]?, string?])[] = [
   [new DrawbridgeError("ERR_FOREIGN_OBJECT", "x"), "attach", "other"],
   [new DrawbridgeError("ERR_ADDRESS_UNAVAILABLE", "x")],
   [new DrawbridgeError("ERR_HOST_PORT_TAKEN", "x")],
+  [new DrawbridgeError("ERR_POD_UNKNOWN", "x")],
   [new DrawbridgeError("ERR_DUPLICATE", "x")],
   [new DrawbridgeError("ERR_NAMESPACE", "x")],
 ];

@@ -18,6 +18,7 @@ describe("cni/error", () => {
     ERR_ADDRESS_UNAVAILABLE: 103,
     ERR_DUPLICATE: 104,
     ERR_HOST_PORT_TAKEN: 106,
+    ERR_POD_UNKNOWN: 11,
     ERR_LOCK_TIMEOUT: 11,
     ERR_STORE: 5,
     ERR_OBJECT: 7,

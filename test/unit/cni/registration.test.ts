@@ -87,6 +87,13 @@ describe("cni/registration", () => {
       assert.throws(() => daemon.register(CLOSED), DrawbridgeError);
       assert.deepEqual(daemon.closings, []);
     }
+    for (const unknown of [{}, { code: "ERR_POD_UNKNOWN" }] as const) {
+      const daemon = new Daemon(0, [
+        reply({ type: "refused", isTemporary: true, message: "no Pod object", ...unknown }),
+      ]);
+      daemon.register(CLOSED);
+      assert.equal(daemon.closings.length, 1, "a temporary one leaves the pod closed");
+    }
   });
 
   it("a refusal is reported at once with its reason", () => {

@@ -22,6 +22,7 @@ import { manifest } from "../objects/gate/objects.ts";
 class ScriptedSource implements ObjectSource {
   sink: ObjectSink | undefined;
   found: readonly string[] = [];
+  stale = 0;
   #objects: readonly ClusterObject[] = [];
 
   /** Reports a change. */
@@ -45,6 +46,10 @@ class ScriptedSource implements ObjectSource {
 
   problems(): readonly string[] {
     return this.found;
+  }
+
+  staleness(): ReadonlyMap<string, number> {
+    return new Map([["pods", this.stale]]);
   }
 
   stop(): void {
@@ -204,6 +209,38 @@ describe("policyd/daemon", () => {
     component.obstacle = undefined;
     await daemon.register(attachmentRecord({ containerId: "c2" }), 1000);
     assert.equal(clock.pending, 0);
+  });
+
+  it("STATUS-01: a registration in vain is the pod's own where the API server has deleted its Pod or Namespace, and not where the daemon may only not have read them", async () => {
+    component.obstacle = new Promise(() => {});
+    const codeOf = async (attachment = attachmentRecord()): Promise<unknown> => {
+      const refused = daemon.register(attachment, 1000).catch((error: unknown) => error);
+      clock.pass(1000);
+      const error = await refused;
+      return error instanceof DrawbridgeError ? error.code : error;
+    };
+    const tell = (kind: "Pod" | "Namespace", metadata: object): void => {
+      const verdict = judge({ ...manifest(kind), metadata });
+      assert.ok(verdict.type === "accepted");
+      source.tell({ type: "set", kind, key: verdict.object.key, object: verdict.object });
+    };
+    assert.equal(await codeOf(), "ERR_UNAVAILABLE", "not all objects are read");
+    source.sink?.synced();
+    source.stale = 1;
+    assert.equal(await codeOf(), "ERR_UNAVAILABLE", "the API server does not answer");
+    source.stale = 0;
+    assert.equal(await codeOf(), "ERR_POD_UNKNOWN");
+    const { pod: _, ...withoutPod } = attachmentRecord();
+    assert.equal(await codeOf(withoutPod), "ERR_UNAVAILABLE", "a sandbox without a Pod");
+    tell("Pod", { namespace: "default", name: "web-0", uid: "another" });
+    tell("Namespace", { name: "default" });
+    assert.equal(await codeOf(), "ERR_POD_UNKNOWN", "the next Pod of this name");
+    tell("Pod", { namespace: "default", name: "web-0", uid: "6a4a" });
+    assert.equal(await codeOf(), "ERR_UNAVAILABLE");
+    tell("Namespace", { name: "default", deletionTimestamp: "2026-01-01T00:00:00Z" });
+    assert.equal(await codeOf(), "ERR_POD_UNKNOWN");
+    source.tell({ type: "delete", kind: "Namespace", key: "default" });
+    assert.equal(await codeOf(), "ERR_POD_UNKNOWN");
   });
 
   it("EVENT-07: a problem of an API object gives an Event, with the object's uid if it is known", () => {
