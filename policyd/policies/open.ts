@@ -141,7 +141,11 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
   });
   // Before the cuts, which ask what pods know.
   policies.follow(names);
-  const dnsServers = new DnsServers(ruleset, [...options.nodeLocalDNS, ...configuration.dnsServers]);
+  const dnsServers = new DnsServers({
+    ruleset,
+    configured: [...options.nodeLocalDNS, ...configuration.dnsServers],
+    areNeeded: () => view.namedPods().length > 0,
+  });
   const cuts = new Cuts({
     ...machine,
     flows: { relabel: (asked, relabelling) => relabelFlows(conntrack, asked, relabelling), nodeAddresses },

@@ -83,7 +83,7 @@ interface NumberedKey {
   /** NFT_META_* or NFT_CT_* (include/uapi/linux/netfilter/nf_tables.h). */
   readonly number: number;
   readonly type: DataType;
-  /** For an address of a connection: the tuple that it is read from, which is part of the name. */
+  /** For an address or a port of a connection: the tuple that it is read from, which is part of the name. */
   readonly direction?: "original" | "reply";
 }
 
@@ -107,6 +107,7 @@ export const connectionKeys = {
   "ct state": { number: 0, type: dataTypes.ct_state },
   "ct direction": { number: 1, type: dataTypes.ct_dir },
   "ct status": { number: 2, type: dataTypes.ct_status },
+  "ct original proto-dst": { number: 12, type: dataTypes.inet_service, direction: "original" },
   "ct label": { number: 13, type: dataTypes.ct_label },
   "ct id": { number: 23, type: dataTypes.ct_id },
   "ct original ip saddr": { number: 19, type: dataTypes.ipv4_addr, direction: "original" },

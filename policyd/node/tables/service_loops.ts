@@ -16,8 +16,6 @@ import { ofFamily } from "../../services/rules/nat_part.ts";
 import { TUNNEL_NODES, toPod } from "./tunnel_guard.ts";
 import { DropReason } from "./drop_reasons.ts";
 
-const ORIGINAL = { 4: "ct original ip daddr", 6: "ct original ip6 daddr" } as const;
-
 /**
  * Returns the part of the inet table that keeps Services from leading packets in a circle (GUARD-19).
  *
@@ -42,7 +40,7 @@ export function serviceLoops(masqueradeBit: number): TablePart {
   return {
     sets: [],
     chains: FAMILIES.map((family) => {
-      const { source, destination } = words[family];
+      const { source, destination, originalDestination } = words[family];
       const service = byAddress(family);
       const port: FrontendKind = { family, space: "port" };
       const cluster = `${ADDRESS_SETS.cluster}${family}`;
@@ -50,7 +48,7 @@ export function serviceLoops(masqueradeBit: number): TablePart {
       return {
         name: chainOf(family),
         rules: [
-          rule(inSet(ORIGINAL[family], cluster), returnToCaller),
+          rule(inSet(originalDestination, cluster), returnToCaller),
           rule(inSet(destination, cluster), returnToCaller),
           rule(hasBit("meta mark", masqueradeBit), not(inSet(source, nodes)), returnToCaller),
           dropping(DropReason.LOOP, inSet(frontendKey(service), nameOf("", service)), not(inSet(destination, nodes))),

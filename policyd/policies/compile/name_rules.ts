@@ -16,6 +16,7 @@ import {
 } from "../../../kernel/nftables/model/statement.ts";
 import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
 import { POLICY_TABLE } from "../../../attachment/our_tables.ts";
+import { DNS_PORT } from "../../../objects/domain_name.ts";
 import type { PolicyOptions } from "./options.ts";
 import type { NameGroup, Profile } from "./profile.ts";
 
@@ -23,8 +24,10 @@ import type { NameGroup, Profile } from "./profile.ts";
 export const ANSWER_SETS = {
   /** Addresses of local pods whose policies have domain names. */
   askers: "askers",
-  /** Addresses, protocols and ports of the DNS servers whose answers count. */
+  /** Addresses, protocols and ports from which answers count. */
   servers: "dnsservers",
+  /** Those of Services, to which a pod has sent its question: their answers come from endpoints. */
+  services: "dnsservices",
   /** Askers with the rates of their answers; rules write it. */
   answered: "answered",
 } as const;
@@ -119,7 +122,10 @@ export function answerSets(): readonly SetDefinition[] {
     const { type } = familyWords[family];
     return [
       { name: `${ANSWER_SETS.askers}${family}`, key: [type] },
-      { name: `${ANSWER_SETS.servers}${family}`, key: [type, "inet_proto", "inet_service"] },
+      ...[ANSWER_SETS.servers, ANSWER_SETS.services].map((name) => ({
+        name: `${name}${family}`,
+        key: [type, "inet_proto", "inet_service"] as const,
+      })),
       {
         name: `${ANSWER_SETS.answered}${family}`,
         key: [type],
@@ -136,29 +142,35 @@ export function askerElement(address: Address): DesiredElement {
   return { table: POLICY_TABLE, set: `${ANSWER_SETS.askers}${familyOf(address)}`, element: { key: [address] } };
 }
 
-/** Returns the element of a DNS server. */
-export function serverElement(address: Address, protocol: "tcp" | "udp", port: number): DesiredElement {
-  const element = { key: [address, protocol, port] };
-  return { table: POLICY_TABLE, set: `${ANSWER_SETS.servers}${familyOf(address)}`, element };
+/** Returns the elements of a DNS server. @param set its name in {@link ANSWER_SETS} */
+export function serverElements(address: Address, set: "servers" | "services"): readonly DesiredElement[] {
+  return (["udp", "tcp"] as const).map((protocol) => ({
+    table: POLICY_TABLE,
+    set: `${ANSWER_SETS[set]}${familyOf(address)}`,
+    element: { key: [address, protocol, DNS_PORT] },
+  }));
 }
 
 /**
  * Returns the chains that copy the answers of DNS servers to pods, after policies have let them pass, or make them wait
- * in a queue. The server's address is the endpoint's: that of a Service is put back only later. Only answers in a flow
- * that the pod began count, and answers without a flow only from the node itself: NodeLocal DNSCache has its packets
- * untracked. The rates keep a pod that asks all the time from taking the daemon's time. Base chains of their own end
+ * in a queue. Only answers in a flow that the pod began count, and answers without a flow only from the node itself:
+ * NodeLocal DNSCache has its packets untracked. The flow knows the Service that was asked: its address is put back only
+ * later. The rates keep a pod that asks all the time from taking the daemon's time. Base chains of their own end
  * with the queue, since a packet that leaves it skips the rest of them.
  */
 export function answerHooks({ answerLogGroup: group, hasAnswerQueue }: AnswerOptions): readonly Chain[] {
   const name = `answers${group}_${hasAnswerQueue ? "queue" : "copy"}`;
-  const read = (which: Match): readonly Rule[] =>
+  const read = (which: Match, set: "servers" | "services"): readonly Rule[] =>
     FAMILIES.map((family) => {
-      const { source, destination } = familyWords[family];
-      const isServer = inSet(concatenation(source, "meta l4proto", "th sport"), `${ANSWER_SETS.servers}${family}`);
+      const { source, destination, originalDestination } = familyWords[family];
+      const [address, port] =
+        set === "servers" ? [source, "th sport" as const] : [originalDestination, "ct original proto-dst" as const];
+      const isServer = inSet(concatenation(address, "meta l4proto", port), `${ANSWER_SETS[set]}${family}`);
       const isAsker = inSet(destination, `${ANSWER_SETS.askers}${family}`);
       return rule(which, isAsker, isServer, withinRate(family), goTo(name));
     });
-  const answers = read(equals("ct direction", "reply"));
+  const isAnswer = equals("ct direction", "reply");
+  const answers = [...read(isAnswer, "servers"), ...read(isAnswer, "services")];
   const chain = (hook: "forward" | "output", rules: readonly Rule[]): Chain => ({
     name: hasAnswerQueue ? `${name}_${hook}` : `answers${group}_${hook}`,
     base: { type: "filter", hook, priority: PRIORITY, policy: "accept" },
@@ -170,7 +182,7 @@ export function answerHooks({ answerLogGroup: group, hasAnswerQueue }: AnswerOpt
   return [
     { name, rules: [rule(RATES.node, copy, ...wait)] },
     chain("forward", answers),
-    chain("output", [...answers, ...read(anyFlag("ct state", "untracked"))]),
+    chain("output", [...answers, ...read(anyFlag("ct state", "untracked"), "servers")]),
   ];
 }
 

@@ -1,53 +1,66 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import { CLUSTER_DNS } from "../../../objects/cluster_dns.ts";
-import type { ClusterObject, EndpointPort, ObjectChange } from "../../../objects/model.ts";
-import type { DesiredElement } from "../../ruleset/desired/desired_element.ts";
-import type { Ruleset } from "../../ruleset/ruleset.ts";
-import { serverElement } from "../compile/name_rules.ts";
 import { DNS_PORT } from "../../../objects/domain_name.ts";
-import { serviceKeyOf } from "../../../objects/service_key.ts";
+import type { ObjectChange, Service } from "../../../objects/model.ts";
+import type { Ruleset } from "../../ruleset/ruleset.ts";
+import { serverElements } from "../compile/name_rules.ts";
 
-/** The keys of the Services of the cluster's DNS. */
-const SERVICES: ReadonlySet<string> = new Set(CLUSTER_DNS.map(({ namespace, service }) => `${namespace}/${service}`));
+/** The namespaces of the cluster's DNS. */
+const NAMESPACES: ReadonlySet<string> = new Set(CLUSTER_DNS.map(({ namespace }) => namespace));
 
-/** Claims the DNS servers whose answers count: those of the configuration, and those of the cluster's DNS. */
+export interface DnsServersParts {
+  readonly ruleset: Pick<Ruleset, "claim">;
+  /** Addresses of the servers of the configuration, also of Services. */
+  readonly configured: readonly Address[];
+  /** Whether the policies of a pod have domain names. */
+  readonly areNeeded: () => boolean;
+}
+
+/**
+ * Claims the DNS servers whose answers count: those of the configuration, and those of the cluster's DNS, which are the
+ * Services in its namespace with the usual port. Distributions give them different names.
+ */
 export class DnsServers {
-  readonly #ruleset: Pick<Ruleset, "claim">;
+  readonly #parts: DnsServersParts;
+  /** The keys of the Services. */
+  readonly #services = new Set<string>();
 
-  /** @param configured addresses of the servers that answer at the usual port */
-  constructor(ruleset: Pick<Ruleset, "claim">, configured: readonly Address[]) {
-    this.#ruleset = ruleset;
+  constructor(parts: DnsServersParts) {
+    this.#parts = parts;
+    const { ruleset, configured } = parts;
     ruleset.claim(
       "DNS servers",
-      configured.flatMap((address) => (["udp", "tcp"] as const).map((one) => serverElement(address, one, DNS_PORT))),
+      configured.flatMap((address) => serverElements(address, "servers")),
     );
   }
 
   apply(changes: readonly ObjectChange[]): void {
     for (const change of changes) {
-      if (change.kind !== "EndpointSlice" && change.kind !== "Service") continue;
-      const elements = change.type === "set" ? elementsOf(change.object) : [];
-      this.#ruleset.claim(`DNS servers of ${change.kind} ${change.key}`, elements, "urgent");
+      if (change.kind !== "Service") continue;
+      const { key } = change;
+      const service = change.type === "set" && change.object.kind === "Service" ? change.object : undefined;
+      const addresses = service !== undefined && this.#isDns(service) ? service.clusterIps : [];
+      if (addresses.length > 0) this.#services.add(key);
+      else if (!this.#services.delete(key)) continue;
+      // NodeLocal DNSCache answers from the Service's own addresses, too.
+      const elements = addresses.flatMap((address) => [
+        ...serverElements(address, "services"),
+        ...serverElements(address, "servers"),
+      ]);
+      this.#parts.ruleset.claim(`DNS servers of Service ${key}`, elements, "urgent");
     }
   }
-}
 
-/** NodeLocal DNSCache answers from the Service's own addresses, too. */
-function elementsOf(object: ClusterObject): readonly DesiredElement[] {
-  if (object.kind === "Service") return SERVICES.has(object.key) ? elementsAt(object.ports, object.clusterIps) : [];
-  if (object.kind !== "EndpointSlice" || !SERVICES.has(serviceKeyOf(object) ?? "")) return [];
-  const addresses = object.endpoints.map(({ address }) => address);
-  return elementsAt(object.ports, addresses);
-}
+  problems(): readonly string[] {
+    const { configured, areNeeded } = this.#parts;
+    const isKnown = configured.length > 0 || this.#services.size > 0;
+    return isKnown || !areNeeded()
+      ? []
+      : ["domain names: no Service of the cluster's DNS is known: name its cluster IPs in dnsServers"];
+  }
 
-function elementsAt(
-  ports: readonly Pick<EndpointPort, "name" | "protocol" | "port">[],
-  addresses: readonly Address[],
-): readonly DesiredElement[] {
-  return ports.flatMap(({ name, protocol, port }) => {
-    // Beside DNS itself they have a port of metrics.
-    if (port === undefined || protocol === "SCTP" || !name.startsWith("dns")) return [];
-    const transport = protocol === "TCP" ? "tcp" : "udp";
-    return addresses.map((address) => serverElement(address, transport, port));
-  });
+  #isDns({ namespace, clusterIps, ports }: Service): boolean {
+    const isMeant = NAMESPACES.has(namespace) || clusterIps.some((address) => this.#parts.configured.includes(address));
+    return isMeant && ports.some(({ protocol, port }) => protocol === "UDP" && port === DNS_PORT);
+  }
 }

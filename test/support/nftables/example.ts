@@ -147,6 +147,7 @@ function everyMatch(): readonly Rule[] {
     rule(equals("ct direction", "reply"), counter, drop),
     rule(equals("ct original ip daddr", parseAddress("1.2.3.4")), accept),
     rule(equals("ct original ip6 saddr", parseAddress("fd00::4")), accept),
+    rule(equals("meta l4proto", "udp"), equals("ct original proto-dst", 53), accept),
     rule(inSet("ct id", "cut"), counter, drop),
     rule(equals("ct id", 0x12345678), accept),
     rule(startsWith("iifname", "dbv"), accept),

@@ -111,6 +111,8 @@ function readConnection(packet: WalkedPacket, selector: ConnectionName): Value |
       return [...connection.labels].reduce((all, bit) => all | (1n << BigInt(bit)), 0n);
     case "ct id":
       return BigInt(connection.id);
+    case "ct original proto-dst":
+      return BigInt(connection.original.destinationPort ?? 0);
     default:
       return readConnectionAddress(connection, selector);
   }

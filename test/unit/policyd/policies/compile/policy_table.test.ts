@@ -153,6 +153,10 @@ const TABLE = `table inet drawbridge-policy {
     type ipv4_addr . inet_proto . inet_service
   }
 
+  set dnsservices4 {
+    type ipv4_addr . inet_proto . inet_service
+  }
+
   set answered4 {
     type ipv4_addr
     size 4096
@@ -164,6 +168,10 @@ const TABLE = `table inet drawbridge-policy {
   }
 
   set dnsservers6 {
+    type ipv6_addr . inet_proto . inet_service
+  }
+
+  set dnsservices6 {
     type ipv6_addr . inet_proto . inet_service
   }
 

@@ -1,51 +1,79 @@
 import assert from "node:assert/strict";
-import { formatAddress, parseAddress, type Address } from "../../../../../kernel/ip/address.ts";
+import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { DnsServers } from "../../../../../policyd/policies/names/dns_servers.ts";
 import { objectOf } from "../../../../support/policy/live/objects.ts";
 
-const PORTS = [
-  { name: "dns", protocol: "UDP", port: 53 },
-  { name: "dns-tcp", protocol: "TCP", port: 5353 },
-  { name: "metrics", protocol: "TCP", port: 9153 },
-];
+const IPS = ["10.96.0.10", "fd00:96::a"] as const;
+const METRICS = { name: "metrics", protocol: "TCP", port: 9153 };
 
-function slice(service: string): ReturnType<typeof objectOf<"EndpointSlice">> {
-  return objectOf("EndpointSlice", {
-    apiVersion: "discovery.k8s.io/v1",
-    metadata: { namespace: "kube-system", name: "s", labels: { "kubernetes.io/service-name": service } },
-    addressType: "IPv4",
-    ports: PORTS,
-    endpoints: [{ addresses: ["10.244.2.5"] }],
+function setUp(...configured: readonly string[]) {
+  const claims = new Map<string, readonly (readonly unknown[])[]>();
+  const claim = (owner: string, elements: readonly DesiredElement[]): void => {
+    claims.set(
+      owner,
+      elements.map(({ set, element: { key } }) => [set, ...key]),
+    );
+  };
+  const servers = new DnsServers({
+    ruleset: { claim },
+    configured: configured.map((text) => parseAddress(text)),
+    areNeeded: () => true,
   });
+  return { claims, servers };
+}
+
+/** @param port the number of the Service's port of UDP */
+function service(key: string, [udp, tcp]: readonly [string, string], port = 53) {
+  const [namespace, name] = key.split("/");
+  const ports = [{ name: udp, protocol: "UDP", port }, { name: tcp, protocol: "TCP", port }, METRICS];
+  const object = objectOf("Service", {
+    metadata: { namespace, name },
+    spec: { clusterIP: IPS[0], clusterIPs: IPS, ports },
+  });
+  return { type: "set", kind: "Service", key, object } as const;
 }
 
 describe("the DNS servers whose answers count", () => {
-  it("NAME-12: answers count from the cluster's DNS, by its Service and its endpoints, and from the servers of the configuration", () => {
-    const claims = new Map<string, readonly string[]>();
-    const ruleset = {
-      claim: (owner: string, elements: readonly { readonly element: { readonly key: readonly unknown[] } }[]): void => {
-        const texts = elements.map(({ element: { key } }) =>
-          [formatAddress(key[0] as Address), ...key.slice(1)].join(" "),
+  for (const [key, names, ...configured] of [
+    ["kube-system/kube-dns", ["dns", "dns-tcp"]],
+    ["kube-system/kube-dns", ["udp-53", "tcp-53"]],
+    ["kube-system/rke2-coredns-rke2-coredns", ["udp-53", "tcp-53"]],
+    ["openshift-dns/dns-default", ["dns", "dns-tcp"]],
+    ["dns/coredns", ["udp-53", "tcp-53"], IPS[1]],
+  ] as const) {
+    it(`NAME-12: answers count from ${key} with the ports ${names.join(" and ")}${configured.length > 0 ? ", which the configuration names," : ""} until it has gone`, () => {
+      const { claims, servers } = setUp(...configured);
+      servers.apply([service(key, names)]);
+      const own = `DNS servers of Service ${key}`;
+      const both = (address: string, family: number) =>
+        ["dnsservices", "dnsservers"].flatMap((set) =>
+          ["udp", "tcp"].map((protocol) => [`${set}${family}`, parseAddress(address), protocol, 53]),
         );
-        claims.set(owner, texts);
-      },
-    };
-    const servers = new DnsServers(ruleset, [parseAddress("fd00::53")]);
-    const service = objectOf("Service", {
-      metadata: { namespace: "kube-system", name: "kube-dns" },
-      spec: { clusterIP: "10.96.0.10", clusterIPs: ["10.96.0.10"], ports: PORTS },
+      assert.deepEqual(claims.get(own), [...both(IPS[0], 4), ...both(IPS[1], 6)]);
+      assert.deepEqual(servers.problems(), []);
+      servers.apply([{ type: "delete", kind: "Service", key }]);
+      assert.deepEqual(claims.get(own), []);
     });
-    const set = (object: typeof service | ReturnType<typeof slice>) =>
-      ({ type: "set", kind: object.kind, key: object.key, object }) as const;
-    servers.apply([set(slice("kube-dns")), set(service)]);
-    const [ofSlice, ofService] = [
-      `DNS servers of EndpointSlice kube-system/s`,
-      `DNS servers of Service kube-system/kube-dns`,
-    ];
-    assert.deepEqual(claims.get("DNS servers"), ["fd00::53 udp 53", "fd00::53 tcp 53"]);
-    assert.deepEqual(claims.get(ofSlice), ["10.244.2.5 udp 53", "10.244.2.5 tcp 5353"]);
-    assert.deepEqual(claims.get(ofService), ["10.96.0.10 udp 53", "10.96.0.10 tcp 5353"]);
-    servers.apply([set(slice("web")), { type: "delete", kind: "Service", key: service.key }]);
-    assert.deepEqual([claims.get(ofSlice), claims.get(ofService)], [[], []]);
+  }
+
+  it("NAME-12: answers count for no other Service, and that no DNS server is known is reported", () => {
+    const { claims, servers } = setUp();
+    servers.apply([
+      service("shop/kube-dns", ["dns", "dns-tcp"]),
+      service("kube-system/metrics-server", ["udp", "tcp"], 443),
+    ]);
+    assert.deepEqual([...claims], [["DNS servers", []]]);
+    assert.equal(servers.problems().length, 1);
+  });
+
+  it("NAME-12: answers from the servers of the configuration count at the usual port", () => {
+    const { claims, servers } = setUp("fd00::53");
+    const address = parseAddress("fd00::53");
+    assert.deepEqual(claims.get("DNS servers"), [
+      ["dnsservers6", address, "udp", 53],
+      ["dnsservers6", address, "tcp", 53],
+    ]);
+    assert.deepEqual(servers.problems(), []);
   });
 });
