@@ -150,9 +150,7 @@ function reply(
 
 function bind(server: Server, { family, address, port }: ListeningAddress): Promise<void> {
   return new Promise((resolve, reject) => {
-    const refused = (error: Error): void => {
-      reject(new DrawbridgeError("ERR_UNAVAILABLE", error.message));
-    };
+    const refused = (error: Error): void => reject(new DrawbridgeError("ERR_UNAVAILABLE", error.message));
     server.once("error", refused);
     // Without `ipv6Only` the kernel would hand IPv4 clients of "::" to the server that counts IPv6 endpoints.
     server.listen({ host: formatAddress(address), port, ipv6Only: family === 6 }, () => {

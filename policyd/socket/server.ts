@@ -67,9 +67,7 @@ function newServer(connections: Set<Socket>, handlers: RequestHandlers, logger: 
     serveConnection(socket, handlers, logger);
   });
   server.maxConnections = MOST_CONNECTIONS;
-  server.on("drop", () => {
-    logger.warn("closed a connection on the socket: too many", { most: MOST_CONNECTIONS });
-  });
+  server.on("drop", () => logger.warn("closed a connection on the socket: too many", { most: MOST_CONNECTIONS }));
   return server;
 }
 

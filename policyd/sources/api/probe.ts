@@ -40,9 +40,7 @@ export function probe(
   };
   const fail = (): void => finish(false);
   const patience = clock.after(PATIENCE, fail);
-  const orFail = (action: () => void): void => {
-    attempt(action, fail);
-  };
+  const orFail = (action: () => void): void => attempt(action, fail);
   const watch = (resourceVersion: string): void => {
     const lines = new WatchLines();
     let holds: Cancel = () => {};

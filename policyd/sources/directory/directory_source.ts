@@ -110,9 +110,7 @@ export class DirectorySource implements ObjectSource {
     this.#isAllDue = false;
     // Follow the directory before listing it, so that no change is missed in between.
     const unfollowed = problemOf(() => {
-      this.#directory.follow((event, fileName) => {
-        this.#onEvent(event, fileName);
-      });
+      this.#directory.follow((event, fileName) => this.#onEvent(event, fileName));
     });
     let names: readonly string[] = [];
     const unlisted = problemOf(() => {
