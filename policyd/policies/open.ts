@@ -23,9 +23,9 @@ import { podsOf } from "./connection_limit/fair_share.ts";
 import { Cuts, type CutsStatus } from "./cuts/cuts.ts";
 import { kernelOpening } from "./cuts/startup_rules.ts";
 import { DropLog, type DropLogCounts, type DropLogParts } from "./drop_log/drop_log.ts";
-import { peerView } from "./live/flow_evaluator.ts";
+import { flowEvaluator, peerView } from "./live/flow_evaluator.ts";
 import { MemberIndex } from "./live/index/member_index.ts";
-import type { PolicyView } from "./live/policy_view.ts";
+import { type PolicyView, policyView } from "./live/policy_view.ts";
 import type { SetTotals } from "./live/sets/member_sets.ts";
 import { openAnswerQueue } from "./names/answer_queue.ts";
 import { DnsServers } from "./names/dns_servers.ts";
@@ -112,12 +112,12 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
     isEarlier: objectsDirectory === undefined ? (key) => attachments.isEarlier(key) : undefined,
     collectionPace: v8CollectionPace(),
   });
-  const view = policies.view();
+  const view = policyView(policies.live);
   const notices = new PolicyNotices({
     logger,
     events,
     isEnforced: true,
-    restrictions: () => policies.restrictions(),
+    restrictions: () => policies.live.profiles.restrictions(),
     progress: { clock, isInForce: () => ruleset.isReconciled && policies.isWorkedOut },
   });
   ruleset.committed.subscribe(() => notices.rulesInForce());
@@ -149,7 +149,7 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
   const cuts = new Cuts({
     ...machine,
     flows: { relabel: (asked, relabelling) => relabelFlows(conntrack, asked, relabelling), nodeAddresses },
-    evaluatorOf: (addresses) => policies.flowEvaluator(addresses, (...asked) => names.knownNames(...asked)),
+    evaluatorOf: (own) => flowEvaluator(policies.live, options, own, (...asked) => names.knownNames(...asked)),
     isSettled: () => policies.isSettled,
     opening: kernelOpening({
       kernel: machine.kernel,
@@ -193,7 +193,7 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
     isMarked,
     isWorkedOut: () => policies.isWorkedOut,
     counts: {
-      sets: () => policies.setTotals(),
+      sets: () => policies.live.setTotals(),
       dropLog: () => dropLog.counts(),
       cuts: () => cuts.status(),
       names: () => names.counts(),

@@ -1,7 +1,6 @@
 import type { AttachmentRecord } from "../../attachment/attachment.ts";
 import type { AttachmentName } from "../../attachment/policyd_messages.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import type { Address } from "../../kernel/ip/address.ts";
 import type { AttachmentFollower, RemainingFlows } from "../attachments/follower.ts";
 import { attachmentKey } from "../attachments/registry.ts";
 import type { Cancel, Clock } from "../lib/clock.ts";
@@ -11,14 +10,11 @@ import type { Ruleset } from "../ruleset/ruleset.ts";
 import type { CollectionPace } from "../lib/collection_pace.ts";
 import { workFor } from "../lib/sliced_work.ts";
 import type { ObjectChange } from "../../objects/model.ts";
-import type { FlowView } from "./compile/profile_verdict.ts";
 import { effectOf } from "./live/pods/affected_addresses.ts";
-import { type FlowEvaluator, flowEvaluator } from "./live/flow_evaluator.ts";
 import { FlowlessAddresses } from "./live/pods/flowless_addresses.ts";
 import { type LiveParts, LivePolicies } from "./live/live_policies.ts";
 import type { PolicyFollower } from "./live/policy_follower.ts";
 import { policyRules } from "./live/policy_rules.ts";
-import { type PolicyView, policyView } from "./live/policy_view.ts";
 
 /** The longest time the event loop is blocked: the batch of computed changes is often written in the same turn. */
 const SLICE_MILLISECONDS = 5;
@@ -65,20 +61,12 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
     this.#followers.push(follower);
   }
 
-  /**
-   * Returns the verdicts of the rules on flows.
-   *
-   * @param nodeAddresses reads the node's present addresses
-   * @param knownNames what pods have asked DNS for
-   */
-  flowEvaluator(
-    nodeAddresses: () => ReadonlySet<Address>,
-    knownNames: FlowView["knownNames"] = () => [],
-  ): FlowEvaluator {
-    return flowEvaluator(this.#live, this.#parts.options, nodeAddresses, knownNames);
+  /** The policies and pods as known now, to be read: what the rules follow from. */
+  get live(): Pick<LivePolicies, "members" | "locals" | "profiles" | "policiesOf" | "setTotals"> {
+    return this.#live;
   }
 
-  /** Whether {@link flowEvaluator} agrees with the kernel's rules; it does not while a change is computed and written. */
+  /** Whether verdicts by {@link live} are those of the kernel's rules: not while a change is computed and written. */
   get isSettled(): boolean {
     return this.isWorkedOut && (!this.#isAhead || this.#parts.ruleset.isReconciled);
   }
@@ -86,19 +74,6 @@ export class PolicyEnforcement implements ObjectConsumer, AttachmentFollower {
   /** Whether the desired rules follow from all objects and attachments; false while changes are computed in slices. */
   get isWorkedOut(): boolean {
     return this.#next === undefined;
-  }
-
-  /** Returns why policies allow less than they say, beside the reasons in each policy itself. */
-  restrictions(): ReadonlyMap<string, ReadonlySet<string>> {
-    return this.#live.profiles.restrictions();
-  }
-
-  setTotals(): ReturnType<LivePolicies["setTotals"]> {
-    return this.#live.setTotals();
-  }
-
-  view(): PolicyView {
-    return policyView(this.#live);
   }
 
   apply(changes: readonly ObjectChange[]): void {

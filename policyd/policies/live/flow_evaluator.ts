@@ -16,8 +16,10 @@ export type FlowVerdict = "allowed" | "denied" | "not ours";
 export type FlowEvaluator = (flow: PolicedFlow) => FlowVerdict;
 
 /**
+ * Returns the verdicts of the rules on flows.
+ *
  * @param nodeAddresses the node's own addresses; called once for each flow
- * @param knownNames what pods have asked for
+ * @param knownNames what pods have asked DNS for
  */
 export function flowEvaluator(
   live: Pick<LivePolicies, "members" | "locals">,

@@ -9,6 +9,7 @@ import { FaultyNftables } from "../../../support/ruleset/faulty_nftables.ts";
 import { gone, LiveNode, set } from "../../../support/policy/live/live_node.ts";
 import { attachmentOf, objectOf } from "../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../support/policy/live/ticking_clock.ts";
+import { policyView } from "../../../../policyd/policies/live/policy_view.ts";
 
 function pod(name: string, parts: { readonly uid?: string; readonly app?: string; readonly ip?: string } = {}): Pod {
   const { uid = `uid-${name}`, app = "web", ip } = parts;
@@ -210,7 +211,7 @@ describe("policyd/policies: enforcement", () => {
     node.change(set(DENY), set(pod("a")), set(pod("b")), set(pod("c", { ip: "10.244.2.7" })));
     for (const record of [B, A]) node.apply({ type: "attached", attachment: record });
     node.settle();
-    const view = node.component.view();
+    const view = policyView(node.component.live);
     const [chain = ""] = node.provided();
     assert.deepEqual(view.profile(chain.replace("ingress_", ""))?.isolation?.policies, ["n/deny"]);
     assert.equal(view.profile("0123456789abcdef"), undefined);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
 import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
-import type { FlowVerdict } from "../../../../../policyd/policies/live/flow_evaluator.ts";
+import { flowEvaluator, type FlowVerdict } from "../../../../../policyd/policies/live/flow_evaluator.ts";
 import { storeOf } from "../../../../support/evaluate/store.ts";
 import { FakeNftables } from "../../../../support/nftables/fake/fake_nftables.ts";
 import { LiveNode, set } from "../../../../support/policy/live/live_node.ts";
@@ -30,7 +30,13 @@ function judge(policePodToOwnNode: boolean): (source: string, destination: strin
   node.apply({ type: "attached", attachment: attachmentOf(pod, [addressOf("x/a")]) });
   node.apply({ type: "attached", attachment: attachmentOf({ ...pod, name: "closed" }, [CLOSED]) });
   node.change(...[...pods.values(), ...networkPolicies.values()].map((object) => set(object)));
-  const verdictOf = node.component.flowEvaluator(() => new Set([parseAddress(NODE)]));
+  const own = new Set([parseAddress(NODE)]);
+  const verdictOf = flowEvaluator(
+    node.component.live,
+    options,
+    () => own,
+    () => [],
+  );
   node.stop();
   return (source, destination) =>
     verdictOf({ source: parseAddress(source), destination: parseAddress(destination), protocol: "TCP", port: 80 });

@@ -6,6 +6,7 @@ import { observed } from "../../../../../policyd/metrics/commit_observer.ts";
 import { gone, LiveNode, set } from "../../../../support/policy/live/live_node.ts";
 import { attachmentOf, objectOf } from "../../../../support/policy/live/objects.ts";
 import { TickingClock } from "../../../../support/policy/live/ticking_clock.ts";
+import { policyView } from "../../../../../policyd/policies/live/policy_view.ts";
 
 /** Longer than a slice, so that each piece of work is a separate batch. */
 const TICK = 10;
@@ -78,7 +79,7 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
     const { node, denied, before, now } = setUp();
     node.change(gone(FIRST));
     assert.deepEqual(now(), before);
-    assert.deepEqual(node.component.view().holderOf(parseAddress(BAD)), { type: "pod", pod: FIRST });
+    assert.deepEqual(policyView(node.component.live).holderOf(parseAddress(BAD)), { type: "pod", pod: FIRST });
     // A watch that begins again reports the Pod again.
     node.change(set(FIRST));
     node.change(gone(FIRST));
@@ -86,7 +87,7 @@ describe("policyd/policies/live: peers whose Pod is gone", () => {
     node.apply({ type: "detached", name: attachmentOf(FIRST, [BAD]) });
     node.settle();
     assert.deepEqual(now(), []);
-    assert.equal(node.component.view().holderOf(parseAddress(BAD)), undefined);
+    assert.equal(policyView(node.component.live).holderOf(parseAddress(BAD)), undefined);
     node.stop();
   });
 

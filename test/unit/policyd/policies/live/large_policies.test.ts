@@ -90,13 +90,13 @@ describe("policyd/policies/live: large policies", () => {
     const ports = Array.from({ length: 250 }, (_, number) => ({ protocol: "TCP", port: `n-${number}` }));
     const from = [{ podSelector: { matchLabels: { app: "web" } } }];
     const node = nodeOf([...OF_POD, { type: "objects", changes: [set(pod(2, "web", ["n-7", "other"]))] }], 0);
-    const without = node.component.setTotals().members;
+    const without = node.component.live.setTotals().members;
     node.change(set(allowing("names", [{ from, ports }])));
     // The pod is in the set of its port name, and as a peer in the set of those that may reach it.
-    assert.deepEqual([without, node.component.setTotals().members], [0, 2]);
+    assert.deepEqual([without, node.component.live.setTotals().members], [0, 2]);
     node.change(set(pod(2, "web", ["n-7", "n-8"])));
-    assert.equal(node.component.setTotals().members, 3);
+    assert.equal(node.component.live.setTotals().members, 3);
     node.change(set(allowing("names", [])));
-    assert.equal(node.component.setTotals().members, 0);
+    assert.equal(node.component.live.setTotals().members, 0);
   });
 });

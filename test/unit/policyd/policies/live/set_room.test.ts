@@ -172,7 +172,7 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
     node.change(set(policy("a", 4, "more", "db1")));
     assert.deepEqual(sizes(node), [], "the pod needs the sets of both now, and nothing of the former list is left");
     assert.deepEqual(
-      [node.component.problems().map((text) => text.slice(0, 28)), node.component.setTotals().closed],
+      [node.component.problems().map((text) => text.slice(0, 28)), node.component.live.setTotals().closed],
       [["NetworkPolicies a/db1, a/np:"], 1],
     );
     node.change(set(policy("b", FEW)));
@@ -185,7 +185,7 @@ describe("policyd/policies/live: the room for sets of NetworkPolicies", () => {
   it("POL-93: a set that several lists of policies of a namespace need counts once, and lists without room get it once others have gone", () => {
     const sets = { share: 2 * FEW, pool: 0 };
     const node = nodeOf(["a", "a"], 10, { set: 100_000, elements: PLENTY, selections: PLENTY, sets });
-    const found = () => [sizes(node).length, node.component.setTotals().closed];
+    const found = () => [sizes(node).length, node.component.live.setTotals().closed];
     node.change(set(policy("a", FEW - 2)));
     for (const name of ["db1", "db2"]) node.change(set(policy("a", 1, "own", name)));
     node.change(set(policy("a", 0, "last", "db1")));
