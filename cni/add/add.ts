@@ -54,9 +54,9 @@ export function add(
   // Only now: if the pod is attached already, giving addresses and taking them back would free the addresses it holds.
   const given = giver?.give();
   try {
-    const addresses = given ?? { configuration, allocations: undefined };
     if (given?.configuration.hasIpv6 === true) inPod(() => enableIpv6(node));
-    return attach(node, addresses, attachment, { podSocket, home, namespace, dns: given?.configuration.dns ?? dns });
+    const place = { podSocket, home, namespace, dns: given?.configuration.dns ?? dns };
+    return attach(node, given?.configuration ?? configuration, attachment, given?.allocations, place);
   } catch (error) {
     const isWiringFailure = error instanceof WiringFailure;
     // When the link may still exist, the addresses stay reserved for the DEL that removes it.
@@ -67,12 +67,6 @@ export function add(
   }
 }
 
-/** A configuration, and the addresses if another program gave them. */
-interface Addressing {
-  readonly configuration: BridgeConfiguration;
-  readonly allocations: readonly Allocation[] | undefined;
-}
-
 /** The place where a pod is attached. */
 interface Place extends Namespaces {
   /** In the pod's namespace. */
@@ -80,11 +74,12 @@ interface Place extends Namespaces {
   readonly dns: Dns;
 }
 
-/** @throws WiringFailure and what {@link add} throws */
+/** Attaches a pod. @param given its addresses if another program gave them @throws WiringFailure, and as {@link add} */
 function attach(
   node: PluginMachine,
-  { configuration, allocations: given }: Addressing,
+  configuration: BridgeConfiguration,
   attachment: Attachment,
+  given: readonly Allocation[] | undefined,
   { podSocket, home, namespace, dns }: Place,
 ): AddResult {
   const { policyd, runDir } = configuration;
@@ -100,7 +95,7 @@ function attach(
   let registration: Registration | undefined;
   try {
     const wiring = decideWiring(configuration, attachment, allocations, bridge, node.sha256);
-    gateways = freshGateways(node, hostSocket, configuration, { bridge, own }, wiring);
+    gateways = freshGateways(node, configuration, claimPlace, wiring);
     if (gateways.some((one) => cidrFamily(one) === 6)) allowIpv6(sysctl, bridge.name);
     const record = recordOf(node, configuration, attachment, namespace, { wiring, bridge });
     const confirm = (): void => {

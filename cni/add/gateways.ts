@@ -18,9 +18,8 @@ import { type ClaimPlace, isReserved, routeTo } from "./claim.ts";
  */
 export function freshGateways(
   node: PluginMachine,
-  socket: NetlinkSocket,
-  { ipam, policyd }: Pick<BridgeConfiguration, "ipam" | "policyd">,
-  { bridge, own }: Pick<ClaimPlace, "bridge" | "own">,
+  { ipam, policyd }: BridgeConfiguration,
+  { socket, bridge, own }: ClaimPlace,
   { bridgeAddresses }: Wiring,
 ): readonly Cidr[] {
   const fresh = bridgeAddresses.filter(({ address }) => !own.some((one) => one.address === address));
