@@ -354,7 +354,10 @@ describe("how ADD wires unusual pods", function () {
       const [second, third] = ["b", "c"].map((name) => add(wired, lab.pod(name), ranges(range)));
       assert.ok(second !== undefined);
       assert.equal(podResult(second).ips[0]?.address.split("/")[0], given);
-      assert.match(third?.error?.msg ?? "", /no IP addresses available.*the node or pods of another plugin have/);
+      assert.match(
+        third?.error?.msg ?? "",
+        /no IP addresses available.*the node itself .* or pods of another plugin or network have/,
+      );
       assert.notEqual(first.ips[0]?.address.split("/")[0], given);
     });
   }
