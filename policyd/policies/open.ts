@@ -163,7 +163,9 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
   if (connectionLimit !== 0) {
     const table = kernelConnectionTable(conntrack);
     const pods = () => podsOf(attachments.values());
-    policies.follow(new ConnectionLimit({ ...machine, limit: connectionLimit, pods, nodeAddresses, table }));
+    policies.follow(
+      new ConnectionLimit({ ...machine, limit: connectionLimit, pods, isPodAddress, nodeAddresses, table }),
+    );
   }
   const ends = {
     holderOf: (address: Address) => view.holderOf(address),

@@ -33,6 +33,8 @@ export interface ConnectionLimitParts {
   readonly ruleset: Pick<Ruleset, "claim" | "provide">;
   /** The pods of this node. */
   readonly pods: () => Iterable<CountedPod>;
+  /** Whether an address is in a pod network of any node. */
+  readonly isPodAddress: (address: Address) => boolean;
   /** The node's own addresses. @throws DrawbridgeError when the kernel refuses */
   readonly nodeAddresses: () => ReadonlySet<Address>;
   readonly clock: Clock;
@@ -150,12 +152,21 @@ export class ConnectionLimit implements PolicyFollower {
     const { table } = this.#parts;
     const pods = new Map([...this.#parts.pods()].map((pod) => [pod.key, pod]));
     const keys = new Map([...pods.values()].flatMap(({ key, addresses }) => addresses.map((one) => [one, key])));
+    const counts = new Map([...pods.keys()].map((key) => [key, 0]));
+    const senders = new Map<Address, string | undefined>(keys);
+    const senderOf = (address: Address): string | undefined => {
+      if (senders.has(address)) return senders.get(address);
+      const key = this.#parts.isPodAddress(address) ? formatAddress(address) : undefined;
+      senders.set(address, key);
+      if (key !== undefined) pods.set(key, { key, name: undefined, addresses: [address] });
+      return key;
+    };
     const nodeAddresses = this.#parts.nodeAddresses();
     const own: OwnAddresses = {
       podOf: (address) => keys.get(address),
+      senderOf,
       isNode: (address) => isLoopback(address) || nodeAddresses.has(address),
     };
-    const counts = new Map([...pods.keys()].map((key) => [key, 0]));
     await table.sweep((flow) => {
       const owner = ownerOf(flow, own);
       if (owner !== undefined) counts.set(owner, (counts.get(owner) ?? 0) + 1);

@@ -19,7 +19,7 @@ export function fairShare(counts: readonly number[], room: number): number {
   return Number.POSITIVE_INFINITY;
 }
 
-/** A pod of this node whose connections are counted. */
+/** A pod whose connections are counted. */
 export interface CountedPod {
   /** Unique among the pods. */
   readonly key: string;
@@ -46,23 +46,24 @@ export function podsOf(attachments: Iterable<CountedAttachment>): readonly Count
   return [...pods.values()];
 }
 
-/** The addresses of this node and of its pods. */
+/** The addresses of this node and of pods. */
 export interface OwnAddresses {
-  /** The key of the pod that has an address. */
+  /** The key of the pod of this node that has an address. */
   readonly podOf: (address: Address) => string | undefined;
+  /** The key of the pod of any node that has an address. */
+  readonly senderOf: (address: Address) => string | undefined;
   /** Whether an address is the node's own. */
   readonly isNode: (address: Address) => boolean;
 }
 
 /**
- * Returns the pod for which a connection counts: the one that began it or, if it comes from outside, the one that
- * receives it. So no pod uses up the share of another, and connections that the node begins count for nobody.
+ * Returns the pod for which a connection counts: the one that began it, on whatever node it is, or, if it comes from
+ * outside of the cluster, the one that receives it. So no pod uses up the share of another, as clients that of the
+ * cluster's DNS, and connections that the node begins count for nobody.
  */
-export function ownerOf({ original, reply }: FlowTuples, { podOf, isNode }: OwnAddresses): string | undefined {
-  const sender = podOf(original.source);
-  if (sender !== undefined) return sender;
-  const receiver = podOf(reply.source);
-  return receiver === undefined || isNode(original.source) ? undefined : receiver;
+export function ownerOf({ original, reply }: FlowTuples, own: OwnAddresses): string | undefined {
+  // The bridge has an address in the pod network.
+  return own.isNode(original.source) ? undefined : (own.senderOf(original.source) ?? own.podOf(reply.source));
 }
 
 /**

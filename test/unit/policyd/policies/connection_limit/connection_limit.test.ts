@@ -3,6 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { FlowTuples } from "../../../../../kernel/conntrack/flow_tuples.ts";
 import { DrawbridgeError } from "../../../../../kernel/error.ts";
 import { familyOf, parseAddress } from "../../../../../kernel/ip/address.ts";
+import { cidrContains, parseCidr } from "../../../../../kernel/ip/cidr.ts";
 import type { Chain } from "../../../../../kernel/nftables/model/object.ts";
 import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
@@ -17,7 +18,9 @@ import type { CountedPod } from "../../../../../policyd/policies/connection_limi
 const HOSTILE = "10.244.1.2";
 const OTHER = "10.244.1.3";
 const HOSTILE6 = "fd00:244:1::2";
+const POD_NETWORK = parseCidr("10.244.0.0/16");
 const NODE = "192.0.2.1";
+const GATEWAY = "10.244.1.1";
 const OUTSIDE = "192.0.2.7";
 const OUTSIDE6 = "2001:db8::7";
 const BOTH_OF_HOSTILE = [
@@ -95,7 +98,8 @@ function limited(limit: number | undefined, pods: readonly PodRow[] = TWO_PODS) 
       provide: (owner, { chains }) => void provided.set(owner, chains),
     },
     pods: () => pods.map(([name, ...addresses]) => countedPod(name, addresses)),
-    nodeAddresses: () => new Set([parseAddress(NODE)]),
+    isPodAddress: (address) => cidrContains(POD_NETWORK, address),
+    nodeAddresses: () => new Set([NODE, GATEWAY].map((text) => parseAddress(text))),
     clock,
     logger,
     events,
@@ -157,14 +161,35 @@ describe("policyd/policies/connection_limit", () => {
     assert.equal(table.countOf(OTHER), 99);
   });
 
+  for (const limit of [undefined, 250]) {
+    it(`GUARD-08: connections from pods of other nodes count for these, not for the server here, with limit ${limit}`, async () => {
+      const { table, own, crowded, events } = limited(limit, [...TWO_PODS, ["dns", "10.244.1.53"]]);
+      const hostile = ["10.244.2.1", "10.244.3.1", "10.244.4.1"];
+      table.open(20, "10.244.2.9", "10.244.1.53");
+      for (const address of hostile) table.open(280, address, "10.244.1.53");
+      await own.check();
+      assert.deepEqual(
+        crowded(),
+        hostile.map((address) => ["crowded4", parseAddress(address)]),
+      );
+      assert.deepEqual([table.countOf("10.244.2.9"), events.notices], [20, []]);
+      assert.ok(table.flows.length < 840, `${table.flows.length}`);
+      table.flows = [];
+      await own.check();
+      assert.deepEqual([crowded(), own.problems()], [[], []]);
+    });
+  }
+
   it("GUARD-08: connections that the node itself begins count for no pod and are not deleted", async () => {
     const { table, own, crowded } = limited(100);
     table.open(400, NODE, HOSTILE);
     table.open(400, NODE, OTHER);
+    table.open(400, GATEWAY, OTHER);
     table.open(150, OUTSIDE, OTHER);
+    table.most = 100_000;
     await own.check();
     assert.deepEqual(crowded(), [["crowded4", parseAddress(OTHER)]]);
-    assert.equal(table.countOf(NODE), 800);
+    assert.deepEqual([table.countOf(NODE), table.countOf(GATEWAY)], [800, 400]);
   });
 
   it("GUARD-08: a pod may begin connections again at three quarters of the limit, or when no pod can have too many", async () => {
