@@ -127,11 +127,14 @@ export class NodeJudge {
   }
 
   /**
-   * Returns what speaks against giving addresses of a pod CIDR of this node to pods: it has the node's only address of
-   * the family, or another node may have pods there. Claims of lost Nodes and unfit ones do not count.
+   * Returns what speaks against giving addresses of a pod CIDR of this node to pods: it is unfit, it has the node's only
+   * address of the family, or another node may have pods there. Claims of lost Nodes and unfit ones do not count.
    */
   rivalOf(cidr: Cidr): string | undefined {
     const { nodeName, clock } = this.#options;
+    const unfit = unfitForPods(cidr);
+    // Of a node without a Node object nothing else judges the configured ones.
+    if (unfit !== undefined) return `${formatCidr(cidr)} ${unfit}`;
     const others = this.judged.nodes.get(nodeName)?.addresses ?? [];
     const inside = usableOf(this.#objects.get(nodeName)).find((address) => cidrContains(cidr, address));
     if (inside !== undefined && !others.some((address) => familyOf(address) === familyOf(inside))) {

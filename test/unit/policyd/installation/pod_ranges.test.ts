@@ -46,6 +46,11 @@ describe("policyd/installation: pod ranges", () => {
   it("POD-17: configured ranges are used if the Node has none, and a contradiction to the Node is reported", () => {
     assert.deepEqual(rangesOf(node("n1", []), ["10.9.0.0/24"]), { ranges: "10.9.0.0/24", problems: "" });
     assert.deepEqual(rangesOf(node("n1", ["10.9.0.0/24"]), ["10.9.0.0/24"]), { ranges: "10.9.0.0/24", problems: "" });
+    for (const manifests of [node("n1", []), node("n2", [])]) {
+      const unfit = rangesOf(manifests, ["169.254.0.0/20"]);
+      assert.equal(unfit.ranges, undefined);
+      assert.match(unfit.problems, /overlaps 169\.254\.0\.0\/16/);
+    }
     const { ranges, problems } = rangesOf(node("n1", ["10.244.1.0/24"]), ["10.9.0.0/24"]);
     assert.equal(ranges, "10.244.1.0/24");
     assert.match(problems, /^podCIDRs: 10\.9\.0\.0\/24, but Node n1 has 10\.244\.1\.0\/24/);
