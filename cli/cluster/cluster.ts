@@ -2,6 +2,7 @@ import { type Address, type Family, familyOf } from "../../kernel/ip/address.ts"
 import { nameOf } from "../../objects/gate/gate.ts";
 import type { ClusterObject, Node, Pod } from "../../objects/model.ts";
 import { frozenLabels } from "../../objects/name.ts";
+import { internalFirst } from "../../objects/nodes/node_addresses.ts";
 import type { ClusterStore } from "../../objects/store.ts";
 import type { PolicyOptions } from "../../objects/semantics/policies/objects.ts";
 import { buildPolicyIndex, type PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
@@ -76,8 +77,7 @@ export function nodeAddress(
   name: string,
   family: Family,
 ): Address | undefined {
-  const all = store.nodes.get(name)?.addresses ?? [];
-  const ordered = [...all.filter(({ type }) => type === "InternalIP"), ...all].map(({ address }) => address);
+  const ordered = internalFirst(store.nodes.get(name)?.addresses ?? []);
   return inFamily(ordered, family, () => placeholderAddresses.addressOf(`Node ${name}`, family));
 }
 

@@ -1,9 +1,9 @@
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import { cidrContains } from "../../kernel/ip/cidr.ts";
 import type { Node } from "../../objects/model.ts";
-import { addressesOfNode } from "../../objects/nodes/node_addresses.ts";
+import { addressesOfNode, internalFirst } from "../../objects/nodes/node_addresses.ts";
 import type { PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
-import { namedPrefixes } from "./outside_region.ts";
+import { namedPrefixes } from "../../objects/semantics/policies/pod_class.ts";
 
 /** Returns a function that describes a node by the selectors that select it and the prefixes of its addresses. */
 export function nodePlace(index: PolicyIndex): (node: Pick<Node, "name" | "addresses">) => string {
@@ -39,14 +39,9 @@ export function furtherAddresses(indexes: readonly PolicyIndex[]): (node: Node) 
   };
 }
 
-function internalFirst(addresses: Node["addresses"]): readonly Address[] {
-  const internal = addresses.filter(({ type }) => type === "InternalIP");
-  return [...internal, ...addresses.filter((one) => !internal.includes(one))].map(({ address }) => address);
-}
-
 /** Returns a function that gives the family of an address and the prefixes that contain it, as text. */
 function addressPlace(indexes: readonly PolicyIndex[]): (address: Address) => string {
-  const prefixes = namedPrefixes(indexes);
+  const prefixes = indexes.flatMap(namedPrefixes);
   return (address) =>
     `${familyOf(address)}:${prefixes.map((prefix) => (cidrContains(prefix, address) ? "1" : "0")).join("")}`;
 }

@@ -6,19 +6,11 @@ import {
   familyOf,
   parseAddress,
 } from "../../kernel/ip/address.ts";
-import {
-  type Cidr,
-  cidrContains,
-  cidrFamily,
-  formatCidr,
-  hostCidr,
-  lastAddress,
-  networkAddress,
-} from "../../kernel/ip/cidr.ts";
+import { type Cidr, cidrContains, cidrFamily, formatCidr, lastAddress, networkAddress } from "../../kernel/ip/cidr.ts";
 import { bothFamilies, EVERY_ADDRESS } from "../../kernel/ip/special.ts";
 import { isPublic } from "../../kernel/ip/public_address.ts";
 import type { FlowEnd } from "../../objects/semantics/policies/flow.ts";
-import type { IndexedRule } from "../../objects/semantics/policies/indexed_policy.ts";
+import { namedPrefixes } from "../../objects/semantics/policies/pod_class.ts";
 import type { PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
 
 /** Addresses outside of the cluster that no policy distinguishes: a prefix without the smaller ones named in it. */
@@ -54,10 +46,9 @@ export function outsideRegions(
     indexes.some(({ owners, clusterIps }) => owners.has(address) || clusterIps.has(address));
   const prefixes = [
     ...new Map(
-      [...bothFamilies(EVERY_ADDRESS), ...namedPrefixes(indexes), ...ranges.map(withoutHostBits)].map((cidr) => [
-        formatCidr(cidr),
-        cidr,
-      ]),
+      [...bothFamilies(EVERY_ADDRESS), ...indexes.flatMap(namedPrefixes), ...ranges.map(withoutHostBits)].map(
+        (cidr) => [formatCidr(cidr), cidr],
+      ),
     ).values(),
   ];
   prefixes.sort((a, b) => compareAddresses(a.address, b.address) || a.prefixLength - b.prefixLength);
@@ -78,19 +69,6 @@ export function outsideRegions(
     if (asked === undefined) return [region];
     return isPublic(representative) ? [{ ...region, asked }] : [];
   });
-}
-
-/** Returns the prefixes in all rules, without host bits, and the addresses of the nodes' own DNS servers. */
-export function namedPrefixes(indexes: readonly PolicyIndex[]): readonly Cidr[] {
-  const policies = indexes.flatMap(({ networkPolicies, clusterPolicies }) => [...networkPolicies, ...clusterPolicies]);
-  const rules = policies.flatMap((one): readonly IndexedRule[] => [...one.rules.egress, ...one.rules.ingress]);
-  const peers = rules.flatMap(({ peers: some }) => some ?? []);
-  const ranges = peers.flatMap((peer) => (peer.type === "addresses" ? [...peer.ranges, ...peer.except] : []));
-  const servers = indexes.flatMap(({ options }) => options.nodeLocalDNS);
-  return [
-    ...ranges.map(({ cidr, first }) => ({ address: first, prefixLength: cidr.prefixLength })),
-    ...servers.map(hostCidr),
-  ];
 }
 
 function withoutHostBits(cidr: Cidr): Cidr {

@@ -35,25 +35,17 @@ export interface WayIn {
 
 /** A Service that a way leads to, with its endpoints. */
 export interface WayBackend extends Backend {
-  /** At least one. */
+  /** At least one; empty only in a way that is not evaluated, where they are not known. */
   readonly endpoints: readonly EndpointOf[];
 }
 
 /** A way that is not evaluated. */
-export interface UnevaluatedWay {
-  readonly name: string;
-  readonly placed: PlacedWayObject;
+export interface UnevaluatedWay extends Pick<WayIn, "name" | "placed" | "backends"> {
   /** As of {@link WayIn}; undefined where the reason is the same for every class and Gateway. */
   readonly through: string | undefined;
-  readonly backends: readonly UnevaluatedBackend[];
   readonly why: string;
   /** Whether its controller is known to send from outside of the cluster. */
   readonly isFromOutside: boolean;
-}
-
-/** A Service that such a way leads to, with its endpoints; empty where they are not known. */
-export interface UnevaluatedBackend extends Backend {
-  readonly endpoints: readonly EndpointOf[];
 }
 
 export interface WaysIn {

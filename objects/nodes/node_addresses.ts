@@ -33,6 +33,13 @@ export function bridgeAddress(cidr: Cidr): Address | undefined {
  */
 export const LINK_DESTINATIONS: readonly Cidr[] = Object.freeze([...bothFamilies(MULTICAST), BROADCAST, LINK_LOCAL[6]]);
 
+/** Returns a node's addresses, internal ones first: nodes and pods of a cluster use those among each other. */
+export function internalFirst(addresses: Node["addresses"]): readonly Address[] {
+  return (["InternalIP", "ExternalIP"] as const).flatMap((wanted) =>
+    addresses.flatMap(({ type, address }) => (type === wanted ? [address] : [])),
+  );
+}
+
 /** Returns a node's InternalIPs, each once. */
 export function internalAddresses({ addresses }: Pick<Node, "addresses">): readonly Address[] {
   return [...new Set(addresses.flatMap(({ type, address }) => (type === "InternalIP" ? [address] : [])))];

@@ -14,7 +14,6 @@ import { wayInRows } from "../matrix/way_in_end.ts";
 import { withNewPods } from "../question_ends.ts";
 import { COVERAGE_FORMATS } from "./command.ts";
 import { type Coverage, coverageOf } from "./coverage.ts";
-import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({
   ...policyInputEntries,
@@ -30,8 +29,7 @@ const optionsSchema = v.object({
 export async function runCoverage(io: Io, options: unknown): Promise<ExitCode> {
   const { output, ...input } = v.parse(optionsSchema, options);
   const read = await readPolicyInput(io, input);
-  const { ends: waysIn, doubts } = wayInRows(read);
-  tellUnjudged(io, doubts);
+  const waysIn = wayInRows(io, read);
   const { index, young } = withNewPods(read);
   const isShown = shownBy(input);
   const isCovered = (pod: Pod): boolean => !pod.hostNetwork && isShown(pod.namespace, pod.labels);

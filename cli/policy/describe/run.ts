@@ -15,7 +15,6 @@ import { wayInRows } from "../matrix/way_in_end.ts";
 import { tellOmitted, withNewPods } from "../question_ends.ts";
 import { policyInputEntries, readPolicyInput, tellDoubts } from "../policy_input.ts";
 import { withoutRepeated } from "../matrix/repeated.ts";
-import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({ ...policyInputEntries, pods: v.string() });
 
@@ -23,8 +22,7 @@ const optionsSchema = v.object({ ...policyInputEntries, pods: v.string() });
 export async function runDescribe(io: Io, options: unknown): Promise<ExitCode> {
   const { pods: text, ...input } = v.parse(optionsSchema, options);
   const read = await readPolicyInput(io, input);
-  const { ends: waysIn, doubts } = wayInRows(read);
-  tellUnjudged(io, doubts);
+  const waysIn = wayInRows(io, read);
   const name = endNameOf(text, read.namespace);
   const isChosen = chosenPods(read.running, name, { text, option: "policy describe" });
   const { index, young } = withNewPods(read);

@@ -99,10 +99,10 @@ function pairsText({ pairs, of, witness }: ReportedChange): string {
 
 /** Returns a note that a workload is new or gone, since then no policy need have changed. */
 function causeText({ cause }: PairChange): string {
-  return cause === "difference" ? "" : ` (${CAUSES[cause]})`;
+  return cause === "difference" ? "" : ` (${CAUSES[cause]} workload)`;
 }
 
-const CAUSES = { appeared: "new workload", gone: "removed workload" } as const;
+const CAUSES = { appeared: "new", gone: "removed" } as const;
 
 function names(all: readonly string[]): string {
   return shortList(all, MOST_NAMES);
@@ -117,11 +117,11 @@ export function diffObject({ changes, ways, appeared, gone }: DiffReport): objec
   return {
     changes: changes.map(({ from, to, change, pairs, of, witness }) => ({
       change: change.type,
-      ...(change.cause === "difference" ? {} : { workload: workloadText(change) }),
+      ...(change.cause === "difference" ? {} : { workload: CAUSES[change.cause] }),
       from,
       to,
       connections: change.text.split(","),
-      ...(change.family === undefined ? {} : { family: familyText(change) }),
+      ...(change.family === undefined ? {} : { family: `IPv${change.family}` }),
       pairs,
       of,
       witness,
@@ -130,15 +130,6 @@ export function diffObject({ changes, ways, appeared, gone }: DiffReport): objec
     pods: { appeared: appeared.pods, gone: gone.pods },
     nodes: { appeared: appeared.nodes, gone: gone.nodes },
   };
-}
-
-/** Returns whether the cause is a new or removed workload; empty for other causes. */
-function workloadText({ cause }: PairChange): string {
-  return cause === "difference" ? "" : cause === "appeared" ? "new" : "removed";
-}
-
-function familyText({ family }: PairChange): string | undefined {
-  return family === undefined ? undefined : `IPv${family}`;
 }
 
 /** Returns the changes as arrows, dashed for removed connections. */
@@ -158,19 +149,17 @@ function graphName(name: string): string {
   return name.replace(/^outside /, "outside/");
 }
 
-/** The texts of a page besides its changes. */
-interface ChangePage {
-  readonly title: string;
-  readonly facts: readonly string[];
-}
-
 /**
  * Returns a page about the connections that open and close.
  *
  * @param merged the changes for the list
  * @param single the same changes, each between two groups, for the cells of the heat map
  */
-export function changePage({ title, facts }: ChangePage, merged: DiffReport, single: DiffReport): PageContent {
+export function changePage(
+  { title, facts }: Pick<PageContent, "title" | "facts">,
+  merged: DiffReport,
+  single: DiffReport,
+): PageContent {
   const cells = cellsOf(single);
   const rows = namesOf(cells.map(({ from }) => from));
   const columns = namesOf(cells.map(({ to }) => to));

@@ -1,14 +1,11 @@
 import type { Labels } from "../../../objects/model.ts";
 import { NO_STAND_INS, type StandIns } from "../stand_ins.ts";
+import type { GroupChange } from "./diff.ts";
 import type { EndGroup } from "./end_class.ts";
 import { changeKey, type PairChange } from "./pair_change.ts";
 
 /** A change between two groups. */
-interface Change {
-  readonly from: EndGroup;
-  readonly to: EndGroup;
-  readonly change: PairChange;
-}
+type Change = Pick<GroupChange, "from" | "to" | "change">;
 
 /**
  * Returns the changes that are worth telling: all of what is in files and, of the stand-ins, those that say more. Left

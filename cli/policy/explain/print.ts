@@ -1,7 +1,7 @@
 import { printable, shortList } from "../../../objects/printable.ts";
 import { locationText } from "../../input/place.ts";
 import { foldLine } from "../../output/fold.ts";
-import { serviceTexts } from "./service_print.ts";
+import { serviceTexts, type Sheet } from "./service_print.ts";
 import type { Style } from "../../io.ts";
 import {
   answerOf,
@@ -76,11 +76,6 @@ function headText(explanation: Explanation, families: string, style: Style): str
   }
   const answer = allowed ? style.good("allowed") : style.bad(answerOf(explanation));
   return `${ends}, ${port === null ? protocol : `port ${port}/${protocol}`}${families}: ${answer}${ways}`;
-}
-
-interface Sheet {
-  readonly style: Style;
-  readonly columns: number;
 }
 
 function caseText(one: Case, { from, to, cases }: Explanation, { style, columns }: Sheet): string {

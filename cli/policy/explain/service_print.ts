@@ -36,7 +36,8 @@ function likeness({ frontend, candidates, omitted, ...rest }: ServiceReport): st
   return JSON.stringify([rest, frontend && { ...frontend, address: null }, places]);
 }
 
-interface Sheet {
+/** How a report is printed. */
+export interface Sheet {
   readonly style: Style;
   readonly columns: number;
 }

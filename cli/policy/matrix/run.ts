@@ -21,7 +21,6 @@ import { type NewPods, newPodsFor, tellOmitted } from "../question_ends.ts";
 import { matrixPage, MOST_NAMES } from "./page.ts";
 import { withoutRepeated } from "./repeated.ts";
 import { formatGrid, matrixJson, matrixMarkdown } from "./print.ts";
-import { tellUnjudged } from "../../ways_in/ways_in.ts";
 
 const optionsSchema = v.object({
   ...policyInputEntries,
@@ -48,14 +47,14 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
     from: chosenEnd(running, { text: from, option: "--from" }, namespace),
     to: domainNameIn(to, running, namespace) ?? chosenEnd(running, { text: to, option: "--to" }, namespace),
   };
-  const found = wayInRows(read);
+  const waysIn = wayInRows(io, read);
   const isShown = shownBy(input);
   const matrixBy = (grouping: Grouping): Matrix =>
     matrixOf(index, grouping, {
       ...scope,
       isShown: (pod) => isShown(pod.namespace, pod.labels),
       newPods: young.names,
-      waysIn: found.ends,
+      waysIn,
     });
   const matrix = output === "html" ? forPage(io, matrixBy, by) : matrixBy(by);
   const shown = isQuestion ? withoutRepeated(matrix, young) : matrix;
@@ -65,7 +64,6 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
     const first = from === undefined && to !== undefined ? "to" : "from";
     writeTable(io, shown, asked, { isQuestion, first, isPoliced: read.options.policePodToOwnNode });
   } else writeAll(io.out, output === "json" ? matrixJson(shown, asked) : [matrixMarkdown(shown, asked)]);
-  tellUnjudged(io, found.doubts);
   tellOmitted(young, io);
   tellDoubts(io, read, index);
   return ExitCode.YES;

@@ -3,7 +3,7 @@ import { type Cluster, clusterOf } from "../../cluster/cluster.ts";
 import { type ServiceObjects, serviceObjects } from "../../cluster/service_objects.ts";
 import type { EndpointOf } from "../../ways_in/backend_pods.ts";
 import { type Doors, doorsOf } from "../../ways_in/doors.ts";
-import { type WayIn, waysInto } from "../../ways_in/ways_in.ts";
+import { tellUnjudged, type WayIn, waysInto } from "../../ways_in/ways_in.ts";
 import {
   type ConnectionSet,
   EVERYTHING,
@@ -13,6 +13,7 @@ import {
   ofPorts,
 } from "../connections/connection_set.ts";
 import type { Connections, PodConnections } from "../connections/pod_connections.ts";
+import type { Io } from "../../io.ts";
 import type { PolicyInput } from "../policy_input.ts";
 import type { OutsideRegion } from "../outside_region.ts";
 import { representativePods } from "./representative_pods.ts";
@@ -28,17 +29,15 @@ export interface WayInGroup {
   readonly ports: ReadonlyMap<string, ConnectionSet>;
 }
 
-/** Returns the rows of the outside through controllers, and why some ways are not evaluated. */
-export function wayInRows({ manifests, wayObjects, options, given }: PolicyInput): {
-  readonly ends: readonly MatrixEnd[];
-  readonly doubts: readonly string[];
-} {
+/** Returns the rows of the outside through controllers, and prints why some ways are not evaluated. */
+export function wayInRows(io: Io, { manifests, wayObjects, options, given }: PolicyInput): readonly MatrixEnd[] {
   // A second index is built only if there is a way in at all.
-  if (wayObjects.length === 0) return { ends: [], doubts: [] };
+  if (wayObjects.length === 0) return [];
   const cluster = clusterOf(manifests, options);
   const services = serviceObjects(cluster);
   const { ways, doubts } = waysInto(wayObjects, cluster, services, given);
-  return { ends: wayInEnds(ways, cluster, services), doubts };
+  tellUnjudged(io, doubts);
+  return wayInEnds(ways, cluster, services);
 }
 
 /** Returns a row for each class and Gateway by which connections come in: `outside through IngressClass nginx`. */

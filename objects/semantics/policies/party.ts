@@ -1,6 +1,7 @@
 import { type Address, type Family, familyOf } from "../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Pod } from "../../model.ts";
+import { internalFirst } from "../../nodes/node_addresses.ts";
 import { type AddressOwner, isFinished, isSameOwner } from "./address_owner.ts";
 import type { Flow, FlowEnd } from "./flow.ts";
 import type { PolicyIndex } from "./policy_index.ts";
@@ -126,11 +127,8 @@ function podCandidate(index: PolicyIndex, key: string): Candidate {
   };
 }
 
-/** Internal addresses come first: nodes and pods of a cluster use those among each other. */
 function nodeCandidate({ nodes }: PolicyIndex, name: string | undefined): Candidate {
-  const known = (name === undefined ? undefined : nodes.get(name))?.addresses ?? [];
-  const internal = known.filter(({ type }) => type === "InternalIP");
-  const addresses = [...internal, ...known.filter((one) => !internal.includes(one))].map(({ address }) => address);
+  const addresses = internalFirst((name === undefined ? undefined : nodes.get(name))?.addresses ?? []);
   return { ...NOBODY, node: { name, pod: undefined }, addresses };
 }
 

@@ -51,21 +51,27 @@ interface PrefixesOfLength {
   readonly networks: ReadonlySet<Address>;
 }
 
-function featuresOf({ networkPolicies, clusterPolicies, options }: PolicyIndex): Features {
-  const rules = [...networkPolicies, ...clusterPolicies].flatMap((indexed): readonly IndexedRule[] => [
-    ...indexed.rules.egress,
-    ...indexed.rules.ingress,
+function rulesOf({ networkPolicies, clusterPolicies }: PolicyIndex): readonly IndexedRule[] {
+  return [...networkPolicies, ...clusterPolicies].flatMap(({ rules }): readonly IndexedRule[] => [
+    ...rules.egress,
+    ...rules.ingress,
   ]);
-  const ports = rules.flatMap((rule) => rule.ports ?? []).map(({ port }) => port);
-  const peers = rules.flatMap((rule) => rule.peers ?? []);
+}
+
+/** Returns the prefixes in all rules, without host bits, and the addresses of the nodes' own DNS servers. */
+export function namedPrefixes(index: PolicyIndex): readonly Cidr[] {
+  const peers = rulesOf(index).flatMap((rule) => rule.peers ?? []);
   const ranges = peers.flatMap((peer) => (peer.type === "addresses" ? [...peer.ranges, ...peer.except] : []));
   const named = ranges.map(({ cidr, first }): Cidr => ({ address: first, prefixLength: cidr.prefixLength }));
-  const prefixes = Map.groupBy(
-    [...named, ...options.nodeLocalDNS.map(hostCidr)].sort((a, b) => b.prefixLength - a.prefixLength),
-    lengthKey,
-  );
+  return [...named, ...index.options.nodeLocalDNS.map(hostCidr)];
+}
+
+function featuresOf(index: PolicyIndex): Features {
+  const ports = rulesOf(index).flatMap((rule) => rule.ports ?? []);
+  const all = namedPrefixes(index).toSorted((a, b) => b.prefixLength - a.prefixLength);
+  const prefixes = Map.groupBy(all, lengthKey);
   return {
-    portNames: new Set(ports.filter((port) => typeof port === "string")),
+    portNames: new Set(ports.map(({ port }) => port).filter((port) => typeof port === "string")),
     prefixes: [...prefixes.values()].flatMap(([first, ...others]): readonly PrefixesOfLength[] => {
       if (first === undefined) return [];
       const networks = new Set([first, ...others].map(({ address }) => address));

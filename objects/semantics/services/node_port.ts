@@ -1,7 +1,7 @@
 import { type Address, familyOf, FAMILIES } from "../../../kernel/ip/address.ts";
 import { cidrContains } from "../../../kernel/ip/cidr.ts";
 import { judgeNodes } from "../../nodes/judged_nodes.ts";
-import { bridgeAddress } from "../../nodes/node_addresses.ts";
+import { bridgeAddress, internalFirst } from "../../nodes/node_addresses.ts";
 import { specialClass } from "./address_class.ts";
 import type { NotServed } from "./verdict.ts";
 import type { ServiceWorld } from "./world.ts";
@@ -41,9 +41,6 @@ function isSelected(world: ServiceWorld, address: Address): boolean {
 
 /** Returns the node's first address of each family from its Node object, internal ones first. */
 export function primaryAddresses({ nodes, nodeName }: ServiceWorld): readonly Address[] {
-  const addresses = nodes.find(({ name }) => name === nodeName)?.addresses ?? [];
-  const ordered = (["InternalIP", "ExternalIP"] as const).flatMap((type) =>
-    addresses.filter((entry) => entry.type === type).map(({ address }) => address),
-  );
+  const ordered = internalFirst(nodes.find(({ name }) => name === nodeName)?.addresses ?? []);
   return FAMILIES.flatMap((family) => ordered.filter((address) => familyOf(address) === family).slice(0, 1));
 }
