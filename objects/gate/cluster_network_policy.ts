@@ -12,8 +12,7 @@ import type {
 } from "../model.ts";
 import { expectDomainPattern } from "../domain_name.ts";
 import { expectPort } from "../name.ts";
-import { expectInteger, expectString, invalid, Reader } from "./reader.ts";
-import { expectNetwork } from "./address.ts";
+import { expectInteger, expectString, invalid, Reader, expectNetwork } from "./reader.ts";
 import { readGeneration, readMetadata, readUid } from "./metadata.ts";
 import { readSelector } from "./selector.ts";
 import { sourcesKey } from "./sources_key.ts";

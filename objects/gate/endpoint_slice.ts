@@ -1,11 +1,9 @@
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import type { Endpoint, EndpointPort, EndpointSlice } from "../model.ts";
 import { expectLabelName, expectLabelValue, expectName, expectPort } from "../name.ts";
-import { expectString, invalid, type Reader } from "./reader.ts";
-import { expectAddress } from "./address.ts";
-import { readNamespacedMetadata } from "./metadata.ts";
+import { expectString, invalid, type Reader, expectAddress } from "./reader.ts";
+import { readNamespacedMetadata, readProxyLabels } from "./metadata.ts";
 import { PROTOCOLS } from "../protocol.ts";
-import { readProxyLabels } from "./proxy_labels.ts";
 
 const SERVICE_NAME_LABEL = "kubernetes.io/service-name";
 /** The API server's own limits (discovery.k8s.io/v1). */

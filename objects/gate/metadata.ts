@@ -1,5 +1,6 @@
-import { expectLabelName, expectName } from "../name.ts";
+import { expectLabelName, expectName, expectLabelValue } from "../name.ts";
 import type { Reader } from "./reader.ts";
+import type { ProxyLabels } from "../model.ts";
 
 /** The `metadata` of an object, with checked names. */
 export interface Metadata {
@@ -64,4 +65,15 @@ export function readNamespacedMetadata(object: Reader): NamespacedMetadata {
   const namespace = expectLabelName(isAbsent ? "default" : given, metadata.reader.path("namespace"));
   // A joined text is one piece of memory; a template would retain its parts, for each object of a cluster.
   return { ...metadata, namespace, key: [namespace, metadata.name].join("/") };
+}
+
+/** Reads the labels by which we do not serve a Service or a slice. @throws DrawbridgeError ERR_OBJECT */
+export function readProxyLabels(metadata: Reader): ProxyLabels {
+  const labels = metadata.object("labels");
+  const key = "service.kubernetes.io/service-proxy-name";
+  const proxyName = labels.get(key);
+  return {
+    proxyName: proxyName === undefined ? undefined : expectLabelValue(proxyName, labels.path(key)),
+    hasHeadlessLabel: labels.get("service.kubernetes.io/headless") !== undefined,
+  };
 }

@@ -11,8 +11,7 @@ import type {
   Protocol,
 } from "../model.ts";
 import { expectPort, expectPortOrName, readAnnotations } from "../name.ts";
-import { expectInteger, invalid, type Reader } from "./reader.ts";
-import { expectNetwork } from "./address.ts";
+import { expectInteger, invalid, type Reader, expectNetwork } from "./reader.ts";
 import { readGeneration, readNamespacedMetadata, readUid } from "./metadata.ts";
 import { PROTOCOLS } from "../protocol.ts";
 import { readSelector } from "./selector.ts";

@@ -2,8 +2,7 @@ import { parseAddress } from "../../kernel/ip/address.ts";
 import type { Cidr } from "../../kernel/ip/cidr.ts";
 import type { Node, NodeAddress } from "../model.ts";
 import { readLabels } from "../name.ts";
-import { expectString, type Reader } from "./reader.ts";
-import { expectNetwork } from "./address.ts";
+import { expectString, type Reader, expectNetwork } from "./reader.ts";
 import { readMetadata } from "./metadata.ts";
 
 /** One for each family; the API server accepts no more. */

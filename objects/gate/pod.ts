@@ -1,8 +1,7 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import type { ContainerPort, Controller, Pod } from "../model.ts";
 import { expectName, expectPort, expectPortName, readAnnotations, readLabels } from "../name.ts";
-import type { Reader } from "./reader.ts";
-import { expectAddress } from "./address.ts";
+import { type Reader, expectAddress } from "./reader.ts";
 import { LONGEST_UID, readNamespacedMetadata } from "./metadata.ts";
 import { PROTOCOLS } from "../protocol.ts";
 

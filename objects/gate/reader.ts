@@ -1,5 +1,7 @@
 import { attempt, DrawbridgeError } from "../../kernel/error.ts";
 import type { ProblemList } from "../problem_list.ts";
+import { type Address, parseAddress } from "../../kernel/ip/address.ts";
+import { type Cidr, cidrContains, IPV4_MAPPED, networkAddress, parseCidr } from "../../kernel/ip/cidr.ts";
 
 /** More elements than any real list has: the API server limits an object to 1.5 MiB. */
 const MOST_ELEMENTS = 65_536;
@@ -187,4 +189,23 @@ function show(value: unknown): string {
   if (typeof value === "object" && value !== null) return Array.isArray(value) ? "a list" : "an object";
   const text = typeof value === "bigint" ? String(value) : (JSON.stringify(value) ?? "missing");
   return text.length <= LONGEST_SHOWN ? text : `${text.slice(0, LONGEST_SHOWN)}…`;
+}
+
+/** Returns an IP address. @throws DrawbridgeError ERR_OBJECT for another type, ERR_ADDRESS for another text */
+export function expectAddress(value: unknown, field: string): Address {
+  return parseAddress(expectString(value, field), field);
+}
+
+/**
+ * Returns the network of a prefix, with host bits cleared, as the API server and every engine read it. IPv4-mapped
+ * prefixes are refused: some read them as IPv4, as IPv6 they have no packets, and a Deny of one would deny nothing.
+ *
+ * @throws DrawbridgeError ERR_OBJECT for another type or mapped addresses, ERR_ADDRESS for another text
+ */
+export function expectNetwork(value: unknown, field: string): Cidr {
+  const cidr = parseCidr(expectString(value, field), field);
+  if (cidrContains(IPV4_MAPPED, cidr.address)) {
+    throw invalid(field, value, 'an IPv4 prefix in its own form ("10.0.0.0/8")');
+  }
+  return Object.freeze({ address: networkAddress(cidr), prefixLength: cidr.prefixLength });
 }

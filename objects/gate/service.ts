@@ -1,11 +1,9 @@
 import type { Address } from "../../kernel/ip/address.ts";
 import type { LoadBalancerIngress, Service, ServiceCidr, ServicePort } from "../model.ts";
 import { expectLabelName, expectPort, expectPortOrName, readAnnotations } from "../name.ts";
-import { expectString, type Reader } from "./reader.ts";
-import { expectAddress, expectNetwork } from "./address.ts";
-import { readCreation, readMetadata, readNamespacedMetadata, readUid } from "./metadata.ts";
+import { expectString, type Reader, expectAddress, expectNetwork } from "./reader.ts";
+import { readCreation, readMetadata, readNamespacedMetadata, readUid, readProxyLabels } from "./metadata.ts";
 import { PROTOCOLS } from "../protocol.ts";
-import { readProxyLabels } from "./proxy_labels.ts";
 
 const TYPES = ["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"] as const;
 const TRAFFIC_POLICIES = ["Cluster", "Local"] as const;
