@@ -102,8 +102,12 @@ function mentionedNodes(object: ClusterObject): readonly string[] {
   return object.kind === "Pod" && object.nodeName !== undefined ? [object.nodeName] : [];
 }
 
-/** @param pods those of the host's network, whose addresses are the node's */
-function bareNode(name: string, pods: readonly Pod[] = []): Node {
+/**
+ * Returns a node that no file describes.
+ *
+ * @param pods those of the host's network, whose addresses are the node's
+ */
+export function bareNode(name: string, pods: readonly Pod[] = []): Node {
   const addresses = new Set(pods.flatMap((pod) => pod.addresses));
   return Object.freeze({
     kind: "Node",

@@ -1,7 +1,8 @@
 import type { Address } from "../../kernel/ip/address.ts";
-import type { ClusterObject, Labels, LabelSelector, Namespace, Node, Pod } from "../../objects/model.ts";
+import type { ClusterObject, Labels, LabelSelector, Namespace, Pod } from "../../objects/model.ts";
 import { frozenLabels, NAMESPACE_NAME } from "../../objects/name.ts";
 import { keysOf, selects } from "../../objects/semantics/policies/selector.ts";
+import { bareNode } from "../cluster/cluster.ts";
 import { labelsText } from "../output/text.ts";
 import { labelClasses } from "./label_classes.ts";
 import type { NewAddresses } from "./new_addresses.ts";
@@ -177,8 +178,8 @@ class Made {
   nodes(classes: readonly Labels[] | undefined): void {
     for (const labels of this.some(classes)) {
       const words = labelsText(labels);
-      const node = newNode(`drawbridge_new-node-${this.#objects.length}`, labels);
-      this.#objects.push(node);
+      const node = bareNode(`drawbridge_new-node-${this.#objects.length}`);
+      this.#objects.push({ ...node, labels: frozenLabels(Object.entries(labels)) });
       const text = `new node${words === "" ? "" : ` with ${words}`}`;
       this.#names.set(node.name, { text, namespace: "", isInFiles: false, isMinor: false, labels });
     }
@@ -192,19 +193,6 @@ class Made {
 /** Returns labels of a namespace under keys that no pod has. */
 function prefixed(labels: Labels): Labels {
   return Object.fromEntries(Object.entries(labels).map(([key, value]) => [`namespace ${key}`, value]));
-}
-
-function newNode(name: string, labels: Labels): Node {
-  return {
-    kind: "Node",
-    key: name,
-    name,
-    labels: frozenLabels(Object.entries(labels)),
-    addresses: [],
-    podCidrs: [],
-    isLeaving: false,
-    isNetworkUnavailable: false,
-  };
 }
 
 /** Returns whether several selectors with requirements select labels. */

@@ -1,5 +1,4 @@
-import type { AttachmentRecord } from "../../../attachment/attachment.ts";
-import type { UnreadableAttachment } from "../../../attachment/attachment_reader.ts";
+import type { listAttachments } from "../../../attachment/attachment_reader.ts";
 import type { DesiredBridge } from "../../../cni/node_state/desired.ts";
 import type { ObservedBridge } from "../../../cni/node_state/observed.ts";
 import type { PolicydStatus } from "../../../attachment/policyd_messages.ts";
@@ -93,10 +92,7 @@ export interface NodeFacts extends MachineFacts {
   readonly firstLeadsToOurs: Seen<boolean>;
   readonly network: Seen<NetworkFile>;
   readonly plugins: Seen<readonly PluginFile[]>;
-  readonly records: Seen<{
-    readonly records: readonly AttachmentRecord[];
-    readonly unreadable: readonly UnreadableAttachment[];
-  }>;
+  readonly records: Seen<ReturnType<typeof listAttachments>>;
   /** The desired and the observed state of each bridge with pods. */
   readonly nodeState: Seen<readonly { readonly desired: DesiredBridge; readonly observed: ObservedBridge }[]>;
   /** The names of bridges with pods that do not have the filter of checksums (GUARD-18). */

@@ -1,7 +1,6 @@
 import { accessSync, constants, readdirSync, readFileSync, statSync } from "node:fs";
 import * as v from "valibot";
-import type { AttachmentRecord } from "../../../attachment/attachment.ts";
-import { listAttachments, recordedNetworks, type UnreadableAttachment } from "../../../attachment/attachment_reader.ts";
+import { listAttachments, recordedNetworks } from "../../../attachment/attachment_reader.ts";
 import type { StoreFileSystem } from "../../../ipam/file_system.ts";
 import { isName } from "../../../ipam/owner.ts";
 import { canonicalRangeSets } from "../../../ipam/range.ts";
@@ -135,10 +134,7 @@ export function readPlugins(
 }
 
 /** Reads the records of all networks. @throws DrawbridgeError ERR_STORE */
-export function readRecords(
-  files: StoreFileSystem,
-  { stateDirectory }: NodePlace,
-): { readonly records: readonly AttachmentRecord[]; readonly unreadable: readonly UnreadableAttachment[] } {
+export function readRecords(files: StoreFileSystem, { stateDirectory }: NodePlace): ReturnType<typeof listAttachments> {
   const lists = recordedNetworks(stateDirectory, files).map((network) =>
     listAttachments(stateDirectory, network, files),
   );
