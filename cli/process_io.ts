@@ -78,7 +78,7 @@ const systemFiles: ManifestFileSystem = {
     try {
       for (;;) {
         const chunk = Buffer.allocUnsafe(CHUNK);
-        const length = attempt(path, () => readWaiting(descriptor, chunk));
+        const length = attempt(path, () => untilReady(() => readSync(descriptor, chunk)));
         if (length === 0) return;
         yield chunk.subarray(0, length);
       }
@@ -98,11 +98,7 @@ function statOf(path: string): Stats | undefined {
   }
 }
 
-/** Reads from a descriptor and waits for data: standard input may be a non-blocking pipe. */
-function readWaiting(descriptor: number, chunk: Buffer): number {
-  return untilReady(() => readSync(descriptor, chunk));
-}
-
+/** Tries until there is data, or room for it: standard input may be a non-blocking pipe. */
 function untilReady<T>(attemptOnce: () => T): T {
   for (;;) {
     try {

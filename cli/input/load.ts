@@ -9,7 +9,6 @@ import { CLUSTER, locationText } from "./place.ts";
 import type { Reading } from "./reading.ts";
 import { doubtsOf } from "./doubts.ts";
 import { counted } from "../output/text.ts";
-import type { SkippedFile } from "./files/not_manifest.ts";
 
 /** The most lines of one kind that are printed. */
 const MOST_SHOWN = 20;
@@ -171,7 +170,9 @@ function summaryText({ files, objects, ignored, unread, skipped }: ReadingReport
     ...(unread.size === 0
       ? []
       : [`did not read ${kindsText(unread)}: pods and rules that these make are in no answer`]),
-    ...(skipped.length === 0 ? [] : [`skipped ${shortList(skipped, MOST_NAMED, skippedText)}`]),
+    ...(skipped.length === 0
+      ? []
+      : [`skipped ${shortList(skipped, MOST_NAMED, ({ file, reason }) => `${file} (${reason})`)}`]),
   ];
   return printable(parts.join("; "));
 }
@@ -187,8 +188,4 @@ function placeText(files: readonly string[]): string {
   if (first === CLUSTER) return "of the cluster";
   if (others.length > 0) return `in ${files.length} files`;
   return first === "-" ? "on standard input" : `in ${first}`;
-}
-
-function skippedText({ file, reason }: SkippedFile): string {
-  return `${file} (${reason})`;
 }

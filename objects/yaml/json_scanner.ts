@@ -225,6 +225,7 @@ function meaningOf(bytes: readonly number[]): Uint8Array {
   return meaning;
 }
 
-function newlines(text: string): number {
+/** Returns how many lines end in a text. */
+export function newlines(text: string): number {
   return text.split("\n").length - 1;
 }

@@ -1,4 +1,4 @@
-import { unreadable } from "./json_scanner.ts";
+import { newlines, unreadable } from "./json_scanner.ts";
 
 /** One document of a YAML file. */
 export interface YamlDocument {
@@ -46,11 +46,7 @@ function documentOf(written: string, line: number): YamlDocument {
   if (forbidden !== null) {
     const before = text.slice(0, forbidden.index);
     const code = forbidden[0].codePointAt(0)?.toString(16).padStart(4, "0") ?? "";
-    throw unreadable(`the character U+${code}; expected text`, line + newlinesIn(before));
+    throw unreadable(`the character U+${code}; expected text`, line + newlines(before));
   }
   return { text, line };
-}
-
-function newlinesIn(text: string): number {
-  return text.split("\n").length - 1;
 }

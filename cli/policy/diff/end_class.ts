@@ -196,17 +196,13 @@ function foundPod(
           : { name: standIn.text, kind: "new pods", whole: standIn.namespace },
       signature: `pod ${classified.podBefore?.classNumber ?? "-"} ${classified.podAfter?.classNumber ?? "-"}`,
       isNode: both.some(({ hostNetwork }) => hostNetwork),
-      isSubject: both.some(canBeSubject),
+      isSubject: both.some((one) => !one.hostNetwork && !isFinished(one)),
     },
   ];
 }
 
 function podEnd(pod: Pod | undefined): FlowEnd | undefined {
   return pod === undefined ? undefined : { type: "pod", key: pod.key };
-}
-
-function canBeSubject(pod: Pod): boolean {
-  return !pod.hostNetwork && !isFinished(pod);
 }
 
 function foundNodes({ before, after }: Sides, standIns: StandIns["names"]): readonly Found[] {

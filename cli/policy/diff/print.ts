@@ -79,22 +79,18 @@ function allInWords({ changes, ways }: DiffReport): readonly InWords[] {
 
 /** Returns a change of pairs in words. */
 function changeInWords(one: ReportedChange): InWords {
-  const { change, from, to, witness } = one;
+  const { change, from, to, pairs, of, witness } = one;
   const connections = connectionsText(change);
   return {
     type: change.type,
     word: `${EFFECTS[change.type]}${causeText(change)}`,
     head: `${names(from)} -> ${names(to)}: ${connections}`,
-    lines: [pairsText(one), ...reasonLines(witness)],
+    lines: [`${pairs} of ${counted(of, "pair")}, such as ${exampleText(witness)}`, ...reasonLines(witness)],
     from,
     to,
     connections,
     label: `${connections}${causeText(change)}`,
   };
-}
-
-function pairsText({ pairs, of, witness }: ReportedChange): string {
-  return `${pairs} of ${counted(of, "pair")}, such as ${exampleText(witness)}`;
 }
 
 /** Returns a note that a workload is new or gone, since then no policy need have changed. */

@@ -1,4 +1,4 @@
-import { type Direction, type FlowEnd } from "../../../objects/semantics/policies/flow.ts";
+import type { FlowEnd } from "../../../objects/semantics/policies/flow.ts";
 import { DNS_PORT } from "../../../objects/domain_name.ts";
 import { isAllowed } from "../../../objects/semantics/policies/evaluate.ts";
 import type { PortPattern } from "../../../objects/semantics/policies/indexed_policy.ts";
@@ -122,10 +122,9 @@ function reachesOne(index: PolicyIndex, source: FlowEnd, servers: readonly DnsSe
 
 /** Returns whether NetworkPolicies let a pod send to port 53 of any destination. */
 function mayAsk({ pods }: PolicyIndex, key: string): boolean {
-  const direction: Direction = "egress";
-  const isolating = pods.get(key)?.subject?.profile[direction].isolating ?? [];
+  const isolating = pods.get(key)?.subject?.profile.egress.isolating ?? [];
   if (isolating.length === 0) return true;
-  const rules = isolating.flatMap((one) => one.rules[direction]);
+  const rules = isolating.flatMap((one) => one.rules.egress);
   return rules.some(({ ports }) => ports === undefined || ports.some(hasDnsPort));
 }
 

@@ -44,17 +44,14 @@ function* replacements(findings: readonly Finding[]): Generator<string> {
   for (const { place, replacement } of findings) {
     if (replacement === undefined) continue;
     const lines = replacement.trimEnd().split("\n").map(printable);
-    yield `# instead of ${printable(place.object)} (${placeText(place)})\n${lines.join("\n")}\n\n`;
+    // Editors and terminals recognize the place in this form.
+    const where = printable(locationText(place.file, place.line));
+    yield `# instead of ${printable(place.object)} (${where})\n${lines.join("\n")}\n\n`;
   }
 }
 
 function objectText({ object }: Place): string {
   return object === "" ? "" : `${printable(object)}: `;
-}
-
-/** Returns the place in the form that editors and terminals recognize. */
-function placeText({ file, line }: Pick<Place, "file" | "line">): string {
-  return printable(locationText(file, line));
 }
 
 function fileText(file: string): string {

@@ -91,17 +91,10 @@ function addressText(address: Address): string | null {
 function rulesByPolicy(
   cuts: readonly ReportedCut[],
 ): readonly (readonly [readonly [string, string], readonly object[]])[] {
-  const found = new Map<string, Map<string, object>>();
-  for (const { rules } of cuts) {
-    for (const one of rules) {
-      if (!("rule" in one)) continue;
-      const key = `${one.policy} ${one.direction}`;
-      found.set(key, (found.get(key) ?? new Map<string, object>()).set(JSON.stringify(one.rule), one.rule));
-    }
-  }
-  return [...found].map(([key, rules]) => {
+  const rules = cuts.flatMap((cut) => cut.rules.filter((one) => "rule" in one));
+  return [...Map.groupBy(rules, ({ policy, direction }) => `${policy} ${direction}`)].map(([key, some]) => {
     const [policy = "", direction = ""] = key.split(" ");
-    return [[policy, direction], [...rules.values()]] as const;
+    return [[policy, direction], [...new Map(some.map(({ rule }) => [JSON.stringify(rule), rule])).values()]] as const;
   });
 }
 

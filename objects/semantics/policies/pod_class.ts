@@ -69,7 +69,7 @@ export function namedPrefixes(index: PolicyIndex): readonly Cidr[] {
 function featuresOf(index: PolicyIndex): Features {
   const ports = rulesOf(index).flatMap((rule) => rule.ports ?? []);
   const all = namedPrefixes(index).toSorted((a, b) => b.prefixLength - a.prefixLength);
-  const prefixes = Map.groupBy(all, lengthKey);
+  const prefixes = Map.groupBy(all, (cidr) => `${cidrFamily(cidr)} ${cidr.prefixLength}`);
   return {
     portNames: new Set(ports.map(({ port }) => port).filter((port) => typeof port === "string")),
     prefixes: [...prefixes.values()].flatMap(([first, ...others]): readonly PrefixesOfLength[] => {
@@ -99,8 +99,4 @@ function innermost(prefixes: Features["prefixes"], address: Address): string {
     if (networks.has(network)) return formatCidr({ address: network, prefixLength: length });
   }
   return "";
-}
-
-function lengthKey(cidr: Cidr): string {
-  return `${cidrFamily(cidr)} ${cidr.prefixLength}`;
 }

@@ -1,4 +1,3 @@
-import type { ChainOverview } from "../../../../kernel/nftables/decode/overview.ts";
 import { isOurName, isOurTable } from "../../../../policyd/checks/our_tables.ts";
 import { seen, type Hint, type Remark, listed } from "../../../../policyd/problems/check.ts";
 import type { NodeFacts, Check } from "../facts.ts";
@@ -59,7 +58,8 @@ export const priorities: Check = {
     for (const { hook, priority } of ours.filter(({ chain }) => chain !== "")) {
       if (priority === -100 && (hook === "prerouting" || hook === "output")) first.set(hook, priority);
     }
-    return foreignChains(ruleset).flatMap(({ family, table, name, base }): readonly Hint[] => {
+    const foreign = (seen(ruleset)?.chains ?? []).filter(({ family, table }) => !isOurName(family, table));
+    return foreign.flatMap(({ family, table, name, base }): readonly Hint[] => {
       const limit = first.get(base?.hook ?? "");
       if (base?.type !== "nat" || limit === undefined || base.priority >= limit) return [];
       return [
@@ -88,7 +88,7 @@ export const marks: Check = {
       return [
         {
           severity: "warning",
-          what: `a rule of chain ${place} writes bits ${hexadecimal(shared)} of packets' marks`,
+          what: `a rule of chain ${place} writes bits 0x${shared.toString(16)} of packets' marks`,
           why: "Drawbridge keeps there who is to be masqueraded and what may be bridged: packets get lost or leave with a wrong address",
           way: `let that program write only its own bits (meta mark set meta mark and MASK or BITS), or give Drawbridge others: markBits`,
         },
@@ -96,14 +96,6 @@ export const marks: Check = {
     });
   },
 };
-
-function foreignChains(ruleset: NodeFacts["ruleset"]): readonly ChainOverview[] {
-  return (seen(ruleset)?.chains ?? []).filter(({ family, table }) => !isOurName(family, table));
-}
-
-function hexadecimal(bits: number): string {
-  return `0x${bits.toString(16)}`;
-}
 
 export const foreignDrops: Check = {
   id: "foreign-drops",

@@ -30,8 +30,8 @@ export const peersReadAs: LintRule = {
   check: ({ networkSites }) =>
     networkSites.flatMap((site) => {
       const peers = site.rule.peers ?? [];
-      const selectors = peers.filter(({ type }) => type === "pods");
-      const hasBoth = selectors.some((peer) => "podSelector" in peer && hasBothSelectors(peer));
+      const selectors = peers.filter((peer) => peer.type === "pods");
+      const hasBoth = selectors.some((peer) => peer.podSelector !== undefined && peer.namespaceSelector !== undefined);
       if ((!hasBoth && selectors.length < 2) || itemsApart(peers) !== undefined) return [];
       const message = `read as: ${readingOf(site)}`;
       return [remark(site.linted.manifest, site.path, message, "nothing, if that is what is meant")];
@@ -62,10 +62,6 @@ function isNamespacesAlone(peer: PodPeer): boolean {
 function isPodsAlone({ podSelector, namespaceSelector }: PodPeer): boolean {
   // People combine all pods of their own namespace with those of others on purpose.
   return namespaceSelector === undefined && podSelector !== undefined && !isEmptySelector(podSelector);
-}
-
-function hasBothSelectors({ podSelector, namespaceSelector }: PodPeer): boolean {
-  return podSelector !== undefined && namespaceSelector !== undefined;
 }
 
 function combined({ first, second }: ItemsApart): string {

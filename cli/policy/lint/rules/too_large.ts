@@ -1,6 +1,5 @@
 import { oversizes } from "../../size.ts";
 import { parseAddress } from "../../../../kernel/ip/address.ts";
-import type { Service } from "../../../../objects/model.ts";
 import { oversizedServices } from "../../../cluster/service_world.ts";
 import { type LintContext, remark } from "../context.ts";
 import type { LintRule, Remark } from "../finding.ts";
@@ -27,7 +26,9 @@ function largePolicies({ index, networkPolicies }: LintContext): readonly Remark
 
 /** Reports Services that are too large with their slices' endpoints, and an address if they have none yet. */
 function largeServices({ services, store, settings }: LintContext): readonly Remark[] {
-  const whole = services.map(({ service }) => withAddress(service));
+  const whole = services.map(({ service }) =>
+    service.clusterIps.length > 0 ? service : { ...service, clusterIps: [STAND_IN] },
+  );
   const found = oversizedServices(whole, [...store.endpointSlices.values()], settings.refuseExternalIps);
   return services.flatMap(({ manifest, service }) =>
     (found.get(service.key)?.problems ?? []).map((problem) =>
@@ -39,8 +40,4 @@ function largeServices({ services, store, settings }: LintContext): readonly Rem
       ),
     ),
   );
-}
-
-function withAddress(service: Service): Service {
-  return service.clusterIps.length > 0 ? service : { ...service, clusterIps: [STAND_IN] };
 }
