@@ -1,17 +1,13 @@
 import type { LabelSelector } from "../../../objects/model.ts";
+import type { Manifest } from "../manifests.ts";
 import type { FieldPath } from "../../../objects/yaml/documents.ts";
 
 /** An object by which connections from outside reach Services: not directly, but through a controller's pods. */
 export type WayObject = Ingress | IngressClass | Gateway | GatewayClass | Route | ReferenceGrant;
 
 /** Such an object with its file and line. */
-export interface PlacedWayObject {
+export interface PlacedWayObject extends Pick<Manifest, "file" | "line" | "lineOf" | "source"> {
   readonly object: WayObject;
-  readonly file: string;
-  readonly line: number;
-  readonly lineOf: (path: FieldPath) => number;
-  /** The object as the file has it. */
-  readonly source: unknown;
 }
 
 /** A port of a Service, or an object of another kind, to which requests are forwarded. */

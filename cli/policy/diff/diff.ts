@@ -21,7 +21,7 @@ export interface GroupChange {
   readonly from: EndGroup;
   readonly to: EndGroup;
   readonly change: PairChange;
-  /** The number of pairs of ends with the change, and of all pairs between the two groups. */
+  /** The number of pairs of ends with the change, and of all pairs between the groups; if larger, only some changed. */
   readonly pairs: number;
   readonly of: number;
   /** The first pair with the change. */

@@ -1,19 +1,14 @@
 import { compareTexts } from "../../output/text.ts";
 import type { EndGroup } from "./end_class.ts";
 import { type ExamplePair, type GroupChange, sizeFor } from "./diff.ts";
-import { type Cause, changeKey, type PairChange } from "./pair_change.ts";
+import { type Cause, changeKey } from "./pair_change.ts";
 import { jointNames } from "../joint_names.ts";
 
 /** An equal change from each of some groups to each of others. */
-interface MergedChange {
+export interface MergedChange extends Omit<GroupChange, "from" | "to"> {
   /** Names of groups, or words for all of a namespace, all nodes or the outside (see {@link groupNames}). */
   readonly from: readonly string[];
   readonly to: readonly string[];
-  readonly change: PairChange;
-  readonly pairs: number;
-  /** The number of all pairs between them; if it is larger than `pairs`, only some of them changed. */
-  readonly of: number;
-  readonly example: ExamplePair;
   /** Whether all of one end is in no file. */
   readonly isOfStandIns: boolean;
 }

@@ -4,6 +4,7 @@ import { foldLine } from "../../output/fold.ts";
 import { type Edge, type Graph, markdownGraph } from "../../output/graph.ts";
 import type { Style } from "../../io.ts";
 import type { OneSided } from "./end_class.ts";
+import type { MergedChange } from "./merge.ts";
 import { EFFECTS, type PairChange, type ChangeType } from "./pair_change.ts";
 import { type WayChange, wayInWords, wayObject } from "./ways.ts";
 import { type Witness, exampleText, reasonLines, type InWords } from "./witness.ts";
@@ -19,12 +20,7 @@ import {
 } from "../../output/markup.ts";
 
 /** A change with its witness, either merged or between two groups. */
-interface ReportedChange {
-  readonly from: readonly string[];
-  readonly to: readonly string[];
-  readonly change: PairChange;
-  readonly pairs: number;
-  readonly of: number;
+interface ReportedChange extends Omit<MergedChange, "example" | "isOfStandIns"> {
   readonly witness: Witness;
 }
 

@@ -9,13 +9,7 @@ import type { EndReport, Case } from "./explanation.ts";
 import type { Arrival, ConnectionPath } from "./paths/connection_path.ts";
 
 /** The verdict on one way without the names of its ends, so that ways with the same reasons have equal values. */
-export interface Reasons {
-  readonly allowed: boolean;
-  readonly stopped: string | null;
-  readonly unknown?: true;
-  readonly egress: EndReport | null;
-  readonly ingress: EndReport | null;
-}
+export type Reasons = Pick<Case, "allowed" | "stopped" | "unknown" | "egress" | "ingress">;
 
 /** A way and its verdict. */
 interface EvaluatedWay {
