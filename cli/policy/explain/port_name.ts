@@ -1,10 +1,9 @@
 import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { End } from "../../cluster/find_end.ts";
 import { nearestHint } from "../../../objects/nearest_names.ts";
-import type { PortTraffic } from "./paths/targets.ts";
-import type { AskedPort } from "../../input/port_text.ts";
+import type { AskedPort, NumberedPort } from "../../input/port_text.ts";
 
-interface NamedPort extends PortTraffic {
+interface NamedPort extends NumberedPort {
   readonly name: string;
 }
 
@@ -16,12 +15,12 @@ interface NamedPort extends PortTraffic {
 export function trafficTo(
   end: End,
   port: AskedPort | undefined,
-): PortTraffic | { readonly protocol: "ICMP" } | undefined {
+): NumberedPort | { readonly protocol: "ICMP" } | undefined {
   return port !== undefined && "name" in port ? portByName(end, port.name) : port;
 }
 
 /** Returns a destination's port by its name: a Service's own name for it, or the one in pods' containers. */
-function portByName(end: End, name: string): PortTraffic {
+function portByName(end: End, name: string): NumberedPort {
   const ports = portsOf(end);
   const found = new Map(
     ports.filter((one) => one.name === name).map(({ protocol, port }) => [`${port}/${protocol}`, { protocol, port }]),

@@ -1,7 +1,8 @@
+import type { NumberedPort } from "../../input/port_text.ts";
 import { connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
 import { isMain, type MatrixEnd } from "./end.ts";
-import { answerFor, type Matrix, type PortQuestion } from "./matrix.ts";
+import { answerFor, type Matrix } from "./matrix.ts";
 
 /** The connections from one end to another. */
 export interface Cell {
@@ -58,7 +59,7 @@ export function* cellsOf(matrix: Matrix, isAllowedOnly: boolean, textOf: CellTex
  * Returns the text for connections, reduced to the ports in question if there are any. `(some)` marks what is allowed
  * only between some of several pods, or in one of two families.
  */
-export function cellText(ports: readonly PortQuestion[]): CellText {
+export function cellText(ports: readonly NumberedPort[]): CellText {
   return remembered((connections) => (ports.length > 0 ? portsText(connections, ports) : connectionsText(connections)));
 }
 
@@ -77,7 +78,7 @@ export function isPartly(text: string): boolean {
   return text.includes(SOME);
 }
 
-function portsText(connections: Connections | undefined, ports: readonly PortQuestion[]): string {
+function portsText(connections: Connections | undefined, ports: readonly NumberedPort[]): string {
   const answers = ports.map((port) => ({ ...port, answer: answerFor(connections, port) }));
   const reported = answers.filter(({ answer }) => answer !== "no");
   return reported.map(({ port, protocol, answer }) => `${port}/${protocol}${answer === "some" ? SOME : ""}`).join(", ");

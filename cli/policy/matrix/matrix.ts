@@ -1,4 +1,4 @@
-import type { Protocol } from "../../../objects/model.ts";
+import type { NumberedPort } from "../../input/port_text.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import { type Grouping, groupsOf } from "../../cluster/group.ts";
 import { includes } from "../connections/connection_set.ts";
@@ -11,12 +11,6 @@ import { domainNamesIn } from "../domain_names.ts";
 import { domainNameEnd, type MatrixEnd, outsideEnd } from "./end.ts";
 import { OutsideConnections, regionsFor } from "./outside.ts";
 import { connectionsIn } from "./way_in_end.ts";
-
-/** A port in a question. */
-export interface PortQuestion {
-  readonly protocol: Protocol;
-  readonly port: number;
-}
 
 /** The matrix of who may send what to whom, considering only policies. */
 export interface Matrix {
@@ -51,7 +45,7 @@ export interface Scope {
 
 /** The part of a matrix that is printed. */
 export interface Asked {
-  readonly ports: readonly PortQuestion[];
+  readonly ports: readonly NumberedPort[];
   /** Whether to omit pairs between which nothing may be sent. */
   readonly isAllowedOnly: boolean;
 }
@@ -165,7 +159,7 @@ function blocksOf(
 }
 
 /** Returns the answer for one port. */
-export function answerFor(connections: Connections | undefined, { protocol, port }: PortQuestion): Answer {
+export function answerFor(connections: Connections | undefined, { protocol, port }: NumberedPort): Answer {
   if (connections === undefined || !includes(connections.some, protocol, port)) return "no";
   return includes(connections.every, protocol, port) ? "yes" : "some";
 }

@@ -1,10 +1,11 @@
+import type { NumberedPort } from "../../input/port_text.ts";
 import { type Graph, markdownGraph } from "../../output/graph.ts";
 import { formatRow, GAP, widthsOf } from "../../output/table.ts";
 import { type ConnectionSet, connectionText, isEmpty } from "../connections/connection_set.ts";
 import type { Connections } from "../connections/pod_connections.ts";
 import { areAsked, cellRowsOf, cellsOf, type CellText, cellText, isPartly, remembered } from "./cell.ts";
 import { graphName, type MatrixEnd } from "./end.ts";
-import { answerFor, type Asked, type Matrix, type PortQuestion } from "./matrix.ts";
+import { answerFor, type Asked, type Matrix } from "./matrix.ts";
 import { inMarkdown, type Markdown, markdownCode, markdownTable, markdownWords } from "../../output/markup.ts";
 
 /** With more columns, or wider lines, the matrix becomes a list. */
@@ -57,7 +58,7 @@ export function* matrixJson(matrix: Matrix, { ports, isAllowedOnly }: Asked): Ge
   yield separator === "[" ? "[]\n" : "\n]\n";
 }
 
-function jsonEntries(connections: Connections | undefined, ports: readonly PortQuestion[]): readonly object[] {
+function jsonEntries(connections: Connections | undefined, ports: readonly NumberedPort[]): readonly object[] {
   if (ports.length === 0) {
     const [some, every] = bothSets(connections);
     return [{ connections: some, always: every }];

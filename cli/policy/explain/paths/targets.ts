@@ -1,6 +1,7 @@
+import type { NumberedPort } from "../../../input/port_text.ts";
 import { type Address, type Family, familyOf, formatAddress, FAMILIES } from "../../../../kernel/ip/address.ts";
 import { DrawbridgeError } from "../../../../kernel/error.ts";
-import type { Pod, Protocol, Service } from "../../../../objects/model.ts";
+import type { Pod, Service } from "../../../../objects/model.ts";
 import type { FlowEnd, Traffic } from "../../../../objects/semantics/policies/flow.ts";
 import { familiesOf } from "../../../../objects/semantics/policies/party.ts";
 import { isFinished } from "../../../../objects/semantics/policies/address_owner.ts";
@@ -17,12 +18,6 @@ import {
   type Stop,
   waysToAddress,
 } from "./connection_path.ts";
-
-/** A port in a question. */
-export interface PortTraffic {
-  readonly protocol: Protocol;
-  readonly port: number;
-}
 
 /** Returns the ways from one host to another; to a node also those by the node ports of Services. */
 export function waysToHost(
@@ -59,7 +54,7 @@ export function waysToHost(
 function hostPortsAt(
   { cluster }: ExplainContext,
   node: string,
-  { protocol, port }: PortTraffic,
+  { protocol, port }: NumberedPort,
 ): readonly (HostPort & { readonly pod: Pod })[] {
   return [...cluster.manifests.values()].flatMap(({ object: pod, hostPorts = [] }) => {
     if (pod.kind !== "Pod" || isFinished(pod) || (pod.nodeName ?? node) !== node) return [];
@@ -116,7 +111,7 @@ function frontendsFor(
   context: ExplainContext,
   source: Host,
   service: Service,
-  { protocol, port }: PortTraffic,
+  { protocol, port }: NumberedPort,
 ): readonly { readonly address: Address; readonly port: number }[] {
   const served = context.worlds.servedPart(service);
   const clusterIps = served.clusterIps.map((address) => ({ address, port }));
