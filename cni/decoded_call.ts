@@ -26,7 +26,7 @@ export type DecodedCall = { readonly call: PluginInput } & (
 export type CallOf<V extends DecodedCall["verb"]> = Extract<DecodedCall, { readonly verb: V }>;
 
 /** The verbs that were added to the specification later, and the first version that has each. */
-const FIRST_VERSIONS = { CHECK: "0.4.0", GC: "1.1.0", STATUS: "1.1.0" } as const satisfies Record<string, CniVersion>;
+const FIRST_VERSIONS: Partial<Record<string, CniVersion>> = { CHECK: "0.4.0", GC: "1.1.0", STATUS: "1.1.0" };
 
 /**
  * Decodes a call of any verb but VERSION.
@@ -38,17 +38,14 @@ const FIRST_VERSIONS = { CHECK: "0.4.0", GC: "1.1.0", STATUS: "1.1.0" } as const
 export function decodeCall(node: PluginMachine, verb: string, call: PluginInput): DecodedCall {
   const { self, environment, stdin } = call;
   switch (verb) {
-    case "ADD": {
-      const attachment = requestedAttachment(environment, verb);
-      return { call, verb, attachment, input: decodeConfiguration(stdin, networkShapeFor(self)) };
-    }
+    case "ADD":
     case "CHECK": {
       const attachment = requestedAttachment(environment, verb);
       return { call, verb, attachment, input: decodeFor(verb, stdin, networkShapeFor(self)) };
     }
     case "DEL": {
       const attachment = requestedAttachment(environment, verb);
-      return { call, verb, attachment, input: decodeConfiguration(stdin, detachShape) };
+      return { call, verb, attachment, input: decodeFor(verb, stdin, detachShape) };
     }
     case "GC": {
       const { VALID_ATTACHMENTS, validAttachments, validAttachmentsShape } = node.rare();
@@ -70,16 +67,17 @@ export function decodeCall(node: PluginMachine, verb: string, call: PluginInput)
 
 /** Decodes a verb's configuration. @throws CniError 1 if its version lacks the verb (P8); as {@link decodeConfiguration} */
 function decodeFor<const S extends Shape>(
-  verb: keyof typeof FIRST_VERSIONS,
+  verb: DecodedCall["verb"],
   stdin: string,
   shape: S | ((value: object) => S),
 ): Configured<S> {
+  const first = FIRST_VERSIONS[verb] ?? "0.1.0";
   return decodeConfiguration(stdin, shape, (version) => {
-    if (supportedVersions.indexOf(version) >= supportedVersions.indexOf(FIRST_VERSIONS[verb])) return;
+    if (supportedVersions.indexOf(version) >= supportedVersions.indexOf(first)) return;
     throw new CniError(
       CniErrorCode.INCOMPATIBLE_VERSION,
       `config version does not allow ${verb}`,
-      `config is "${version}"; expected ${FIRST_VERSIONS[verb]} or later`,
+      `config is "${version}"; expected ${first} or later`,
     );
   });
 }
