@@ -1,6 +1,15 @@
 import { DrawbridgeError } from "../kernel/error.ts";
 import { type Address, addressPlus, compareAddresses, formatAddress } from "../kernel/ip/address.ts";
-import { type Cidr, cidrContains, cidrFamily, formatCidr, lastAddress, networkAddress } from "../kernel/ip/cidr.ts";
+import {
+  type Cidr,
+  cidrContains,
+  cidrFamily,
+  formatCidr,
+  hostCidr,
+  lastAddress,
+  networkAddress,
+} from "../kernel/ip/cidr.ts";
+import { type AddressRange, rangeOf, withoutRanges } from "../kernel/ip/ranges.ts";
 import { type AllocationRange, rangeFor, type RangeSet } from "./range.ts";
 
 /** An allocated address with its subnet's prefix length, its range's gateway, and the range set it comes from. */
@@ -8,12 +17,6 @@ export interface Allocation {
   readonly address: Cidr;
   readonly gateway: Address;
   readonly set: number;
-}
-
-/** Consecutive addresses, both ends inclusive. */
-interface Interval {
-  readonly first: Address;
-  readonly last: Address;
 }
 
 /**
@@ -31,8 +34,8 @@ export function candidates(set: RangeSet, lastReserved: Address | undefined): It
   const home = lastReserved === undefined ? undefined : rangeFor(set, lastReserved);
   if (home === undefined || lastReserved === undefined) return addressesOf(intervalsOf(set));
   const own = allowedIntervals(home);
-  const behind: Interval[] = [];
-  const upTo: Interval[] = [];
+  const behind: AddressRange[] = [];
+  const upTo: AddressRange[] = [];
   for (const interval of own) {
     pushPartAfter(behind, interval, lastReserved);
     pushPartUpTo(upTo, interval, lastReserved);
@@ -89,42 +92,27 @@ function whyForbidden(range: AllocationRange, address: Address): string | undefi
   return undefined;
 }
 
-function intervalsOf(ranges: readonly AllocationRange[]): readonly Interval[] {
-  const intervals: Interval[] = [];
+function intervalsOf(ranges: readonly AllocationRange[]): readonly AddressRange[] {
+  const intervals: AddressRange[] = [];
   for (const range of ranges) intervals.push(...allowedIntervals(range));
   return intervals;
 }
 
 /** Returns the range without the addresses that {@link whyForbidden} forbids, in ascending order. */
-function allowedIntervals(range: AllocationRange): readonly Interval[] {
-  let allowed: readonly Interval[] = [{ first: range.rangeStart, last: range.rangeEnd }];
-  for (const gap of forbiddenIntervals(range)) {
-    const before = addressPlus(gap.first, -1n);
-    const rest: Interval[] = [];
-    for (const interval of allowed) {
-      if (before !== undefined) pushPartUpTo(rest, interval, before);
-      pushPartAfter(rest, interval, gap.last);
-    }
-    allowed = rest;
-  }
-  return allowed;
-}
-
-function forbiddenIntervals(range: AllocationRange): readonly Interval[] {
-  const forbidden = [single(range.gateway), single(networkAddress(range.subnet))];
-  if (cidrFamily(range.subnet) === 4) forbidden.push(single(lastAddress(range.subnet)));
-  for (const prefix of range.exclude) {
-    forbidden.push({ first: networkAddress(prefix), last: lastAddress(prefix) });
-  }
-  return forbidden;
-}
-
-function single(address: Address): Interval {
-  return { first: address, last: address };
+function allowedIntervals({
+  rangeStart,
+  rangeEnd,
+  subnet,
+  gateway,
+  exclude,
+}: AllocationRange): readonly AddressRange[] {
+  const singles = [gateway, networkAddress(subnet), ...(cidrFamily(subnet) === 4 ? [lastAddress(subnet)] : [])];
+  const forbidden = [...singles.map(hostCidr), ...exclude].map(rangeOf);
+  return withoutRanges([{ first: rangeStart, last: rangeEnd }], forbidden);
 }
 
 /** Adds the part of the interval after the address. */
-function pushPartAfter(parts: Interval[], interval: Interval, address: Address): void {
+function pushPartAfter(parts: AddressRange[], interval: AddressRange, address: Address): void {
   if (compareAddresses(address, interval.last) >= 0) return;
   const next = addressPlus(address, 1n);
   if (next === undefined) return;
@@ -133,13 +121,13 @@ function pushPartAfter(parts: Interval[], interval: Interval, address: Address):
 }
 
 /** Adds the part of the interval up to the address, including it. */
-function pushPartUpTo(parts: Interval[], interval: Interval, address: Address): void {
+function pushPartUpTo(parts: AddressRange[], interval: AddressRange, address: Address): void {
   if (compareAddresses(address, interval.first) < 0) return;
   const last = compareAddresses(address, interval.last) < 0 ? address : interval.last;
   parts.push({ first: interval.first, last });
 }
 
-function addressesOf(intervals: readonly Interval[]): Iterable<Address> {
+function addressesOf(intervals: readonly AddressRange[]): Iterable<Address> {
   return {
     [Symbol.iterator](): Iterator<Address> {
       let index = 0;

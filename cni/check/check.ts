@@ -15,8 +15,8 @@ import { openStore, type PluginMachine } from "../host.ts";
 import type { Namespaces } from "../pod_lock.ts";
 import { nodeStateDifferences } from "../node_state/repair.ts";
 import { type Expectation, expectationOf, type ExpectedRoute, familyOfRoute } from "./expectation.ts";
-import { type Cidr, cidrFamily, formatCidr } from "../../kernel/ip/cidr.ts";
-import { isLinkLocal } from "../../kernel/ip/special.ts";
+import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
+import { isLinkLocal, UNSPECIFIED } from "../../kernel/ip/special.ts";
 import { type InterfaceAddress, listAddresses } from "../../kernel/route/interface_address.ts";
 import type { Link } from "../../kernel/route/link.ts";
 import { dumpRoutes, parseRouteOfAnyTable, type Route } from "../../kernel/route/route.ts";
@@ -220,10 +220,15 @@ function podDifferences(expected: Expectation, observed: Observation): string[] 
     found.push(`interface ${ifname} in the pod is not the peer of ${host.name}`);
   }
   if (pod.mac !== expected.podMac) found.push(macDiffers(`interface ${ifname} in the pod`, pod, expected.podMac));
+  const byDestination = Map.groupBy(podRoutes, ({ destination, family }) =>
+    formatCidr(destination ?? { address: UNSPECIFIED[family].address, prefixLength: 0 }),
+  );
+  const isThere = (route: ExpectedRoute): boolean =>
+    byDestination.get(formatCidr(route.destination))?.some((one) => isRoute(route, one, pod.index)) === true;
   return [
     ...found,
     ...addresses.flatMap((address) => addressDifference(ifname, address, podAddresses)),
-    ...routes.filter((route) => !podRoutes.some((one) => isRoute(route, one, pod.index))).map(routeMissing),
+    ...routes.filter((route) => !isThere(route)).map(routeMissing),
   ];
 }
 
@@ -236,15 +241,12 @@ function addressDifference(ifname: string, expected: Cidr, present: readonly Int
   return found.tentative ? [`address ${text} in the pod does not answer yet: it is tentative`] : [];
 }
 
-/** Whether a found route is the expected one, in any table if none is named: a chained `sbr` moves routes. */
-function isRoute(expected: ExpectedRoute, found: Route, podIndex: number): boolean {
-  const { destination, gateway, table, priority, mayBeOthers } = expected;
-  const isDefault = destination.prefixLength === 0;
-  const isThere =
-    found.destination === undefined
-      ? isDefault && found.family === cidrFamily(destination)
-      : formatCidr(found.destination) === formatCidr(destination);
-  if (!isThere || (table !== undefined && table !== found.table)) return false;
+/**
+ * Whether a found route to the same destination is the expected one, in any table if none is named: a chained `sbr` moves
+ * routes.
+ */
+function isRoute({ gateway, table, priority, mayBeOthers }: ExpectedRoute, found: Route, podIndex: number): boolean {
+  if (table !== undefined && table !== found.table) return false;
   if (found.outputInterface !== podIndex) return mayBeOthers;
   return found.gateway === gateway && (priority === undefined || priority === 0 || priority === found.priority);
 }

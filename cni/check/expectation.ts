@@ -104,16 +104,16 @@ function ownRoutes(
     readonly priority?: number;
   }[],
 ): readonly ExpectedRoute[] {
+  const textOf = (destination: Cidr, gateway: Address | undefined): string =>
+    `${formatCidr(destination)} ${String(gateway)}`;
+  const configured = new Set(configuration.ipam.routes.map((one) => textOf(one.destination, one.gateway)));
   return routes.flatMap(({ dst = "", gw, table, priority }, index): readonly ExpectedRoute[] => {
     if (!gw) return [];
     const destination = parseCidr(dst, `prevResult.routes[${index}].dst`);
     const gateway = parseAddress(gw, `prevResult.routes[${index}].gw`);
     const isByBridge = gateways.includes(gateway);
-    const isConfigured = configuration.ipam.routes.some(
-      (route) =>
-        formatCidr(route.destination) === formatCidr(destination) &&
-        (route.gateway === undefined ? isByBridge : route.gateway === gateway),
-    );
+    const isConfigured =
+      configured.has(textOf(destination, gateway)) || (isByBridge && configured.has(textOf(destination, undefined)));
     const isDefault = configuration.isDefaultGateway && isByBridge && destination.prefixLength === 0;
     if (!isConfigured && !isDefault) return [];
     return [{ destination, gateway, table, priority, mayBeOthers: !isConfigured }];

@@ -8,6 +8,7 @@ import {
   hasHostBits,
   IPV4_MAPPED,
   networkAddress,
+  outermost,
   parseCidr,
 } from "../../kernel/ip/cidr.ts";
 import { invalidField } from "../error.ts";
@@ -43,9 +44,16 @@ export function unmasqueradedNetworks({ ipam, nonMasqueradeCidrs }: RangedConfig
  * @throws DrawbridgeError ERR_ADDRESS for a text that is not an address or prefix
  */
 export function nodeRulesConfiguration(input: NetworkInput, families: readonly Family[]): NodeRulesConfiguration {
+  const portMappings = portMappingsOf(input.runtimeConfig?.portMappings, families);
+  const serviceCidrs = outermost(networksOf("serviceCIDRs", input.serviceCIDRs));
+  if (portMappings.length * serviceCidrs.length > MOST_EXCEPTIONS) {
+    const most = Math.floor(MOST_EXCEPTIONS / serviceCidrs.length);
+    const expectation = `at most ${most} mappings for one pod, with ${serviceCidrs.length} serviceCIDRs: publish fewer ports`;
+    throw invalidField("runtimeConfig.portMappings.length", portMappings.length, expectation);
+  }
   return {
-    portMappings: portMappingsOf(input.runtimeConfig?.portMappings, families),
-    serviceCidrs: networksOf("serviceCIDRs", input.serviceCIDRs),
+    portMappings,
+    serviceCidrs,
     ipMasq: input.ipMasq ?? false,
     nonMasqueradeCidrs: networksOf("nonMasqueradeCIDRs", input.nonMasqueradeCIDRs),
     macspoofchk: input.macspoofchk ?? false,
@@ -69,6 +77,9 @@ const unpublishable = [
   [IPV4_MAPPED, "an IPv4 address in its own form"],
   [BROADCAST, "not broadcast"],
 ] as const;
+
+/** Each is an element of a set, for whose changes the pods of the node wait for each other: these take some seconds. */
+const MOST_EXCEPTIONS = 8192;
 
 /** About the number that an attachment record has room for. Each mapping takes elements of sets that all pods share. */
 const MOST_MAPPINGS = 1024;

@@ -3,6 +3,7 @@ import {
   type Address,
   addressFromValue,
   bitsOf,
+  compareAddresses,
   type Family,
   familyOf,
   formatAddress,
@@ -98,16 +99,20 @@ function edge(cidr: Cidr, combine: (value: bigint, hostMask: bigint) => bigint):
   return address;
 }
 
-/** Returns the prefixes that no other one contains, each once: the kernel refuses overlapping ranges. */
+/**
+ * Returns the networks that no other one contains, each once and in order: the kernel refuses overlapping ranges.
+ *
+ * @param cidrs without host bits
+ */
 export function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
-  return cidrs.filter(
-    (cidr, index) =>
-      !cidrs.some((other, position) => {
-        if (position === index || !cidrContains(other, networkAddress(cidr))) return false;
-        if (other.prefixLength !== cidr.prefixLength) return other.prefixLength < cidr.prefixLength;
-        return position < index;
-      }),
-  );
+  const kept: Cidr[] = [];
+  for (const cidr of cidrs.toSorted(
+    (a, b) => compareAddresses(a.address, b.address) || a.prefixLength - b.prefixLength,
+  )) {
+    const before = kept.at(-1);
+    if (before === undefined || !cidrContains(before, cidr.address)) kept.push(cidr);
+  }
+  return kept;
 }
 
 /** Whether two networks have an address in common. */

@@ -1,13 +1,15 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { addressFromValue, bitsOf, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
+import { addressFromValue, bitsOf, compareAddresses, formatAddress, parseAddress } from "../../../kernel/ip/address.ts";
 import {
   type Cidr,
   cidrContains,
   cidrFamily,
+  formatCidr,
   hasHostBits,
   lastAddress,
   networkAddress,
+  outermost,
   parseCidr,
 } from "../../../kernel/ip/cidr.ts";
 
@@ -85,5 +87,34 @@ describe("kernel/ip/cidr", () => {
     );
     assert.equal(cidrContains(parseCidr("::/0"), parseAddress("10.0.0.1")), false);
     assert.equal(cidrContains(parseCidr("0.0.0.0/0"), parseAddress("::1")), false);
+  });
+
+  it("outermost returns the networks that no other contains, each once and in order", () => {
+    // Of few bits, so that networks contain each other.
+    const nested = fc
+      .tuple(fc.constantFrom("10.0.0.0", "fd00::"), fc.nat(15), fc.nat(4))
+      .map(([base, value, length]): Cidr => {
+        const first = parseAddress(base);
+        const bits = bitsOf(cidrFamily({ address: first, prefixLength: 0 }));
+        const address = addressFromValue(bits === 32 ? 4 : 6, BigInt(first) + BigInt(value));
+        const prefixLength = bits - 4 + length;
+        return { address: networkAddress({ address: address ?? first, prefixLength }), prefixLength };
+      });
+    fc.assert(
+      fc.property(fc.array(nested, { maxLength: 12 }), (cidrs) => {
+        const isInside = (one: Cidr, other: Cidr): boolean =>
+          other.prefixLength < one.prefixLength && cidrContains(other, one.address);
+        const texts = cidrs.filter((one) => !cidrs.some((other) => isInside(one, other))).map(formatCidr);
+        const found = outermost(cidrs);
+        assert.deepEqual(new Set(found.map(formatCidr)), new Set(texts));
+        assert.equal(found.length, new Set(texts).size);
+        assert.deepEqual(
+          found,
+          found.toSorted((a, b) => compareAddresses(a.address, b.address)),
+        );
+      }),
+    );
+    assert.deepEqual(outermost([parseCidr("10.0.0.0/8"), parseCidr("::/0")]).map(formatCidr), ["10.0.0.0/8", "::/0"]);
+    assert.deepEqual(outermost([parseCidr("10.0.0.0/8"), parseCidr("0.0.0.0/0")]).map(formatCidr), ["0.0.0.0/0"]);
   });
 });

@@ -144,6 +144,14 @@ export const refusedConfigurations: readonly RefusedConfiguration[] = [
     "portMappings[0].hostPort: 80",
     "portMappings[1] has it",
   ],
+  [
+    7,
+    {
+      ...ports(...Array.from({ length: 1024 }, (_, i) => ({ ...web, HostPort: i + 1 }))),
+      serviceCIDRs: Array.from({ length: 9 }, (_, i) => `10.${i}.0.0/16`),
+    },
+    "runtimeConfig.portMappings.length: 1024; expected at most 910 mappings for one pod, with 9 serviceCIDRs",
+  ],
   // Bandwidth.
   [7, bandwidth({ ingressRate: 999, ingressBurst: 1 }), "bandwidth.ingressRate: 999; expected", "1000 to 1000000000"],
   [7, bandwidth({ egressRate: 1e15 + 1, egressBurst: 1 }), "bandwidth.egressRate: 1000000000000001; expected"],

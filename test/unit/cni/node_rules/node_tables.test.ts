@@ -170,7 +170,7 @@ describe("cni/node_rules_configuration", () => {
   it("REG-04: a record has each network once that the daemon needs to keep the rules, and nothing else", () => {
     assert.deepEqual(networksOf({ ...everything, policyd: {} }), {
       serviceCidrs: ["10.96.0.0/12", "fd00:96::/112"],
-      nonMasqueradeCidrs: ["fd00:244:1::/64", "10.244.0.0/16", "192.0.2.128/25"],
+      nonMasqueradeCidrs: ["10.244.0.0/16", "192.0.2.128/25", "fd00:244:1::/64"],
     });
     const { serviceCIDRs, nonMasqueradeCIDRs } = everything;
     assert.deepEqual(networksOf({ serviceCIDRs, nonMasqueradeCIDRs }), { serviceCidrs: [], nonMasqueradeCidrs: [] });
