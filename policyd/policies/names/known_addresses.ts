@@ -39,14 +39,14 @@ const MOST_NAMES = 16;
 const NO_NAMES: KnownAddress["names"] = new Map();
 
 /**
- * The addresses that the pods of this node know by names, the oldest first. An entry stays beyond its time, so that a
- * change of policies does not end connections that began within it; beyond the bounds the oldest entry goes.
+ * The addresses that the pods of this node know by names, each pod's oldest first. An entry stays beyond its time, so that a
+ * change of policies does not end connections that began within it; beyond the bounds the oldest entry goes, beyond the
+ * node's that of the pod with most.
  */
 export class KnownAddresses {
   /** The elements that have changed since they were written last. The writer empties the map. */
   readonly dirty = new Map<string, ElementPlace>();
   readonly #bounds: Bounds;
-  /** In the order in which they were learned last. */
   readonly #all = new Set<Entry>();
   readonly #byPod = new Map<Address, Known>();
   #places = 0;
@@ -149,21 +149,22 @@ export class KnownAddresses {
     for (const entry of this.#byPod.get(pod)?.entries.values() ?? []) this.#forget(entry);
   }
 
-  /** Deletes the oldest entries of a pod and of the node beyond their bounds, and returns them. */
+  /** Deletes the oldest entries of a pod beyond its bound, and of the pods with most beyond the node's; returns them. */
   #trim(pod: Address): readonly KnownAddress[] {
     const { perPod, perNode } = this.#bounds;
-    const own = this.#byPod.get(pod);
     const gone: Entry[] = [];
-    const trim = (oldestFirst: Iterable<Entry>, isOver: () => boolean): void => {
-      for (const entry of oldestFirst) {
-        if (!isOver()) break;
-        this.#forget(entry);
-        gone.push(entry);
-      }
-    };
-    if (own !== undefined) trim(own.entries.values(), () => own.places > perPod);
-    trim(this.#all, () => this.#places > perNode);
-    return gone;
+    for (;;) {
+      const own = this.#byPod.get(pod);
+      const isOver = own !== undefined && own.places > perPod;
+      if (!isOver && this.#places <= perNode) return gone;
+      const giving = isOver
+        ? own
+        : [...this.#byPod.values()].reduce((most, one) => (one.places > most.places ? one : most));
+      const [oldest] = giving.entries.values();
+      if (oldest === undefined) return gone;
+      this.#forget(oldest);
+      gone.push(oldest);
+    }
   }
 
   /** Lets an entry count in a group until a time, unless it counts longer. */

@@ -155,7 +155,7 @@ export class NameLearning implements PolicyFollower {
       this.#known.forget(address);
     }
     for (const [address, pod] of this.#pods) {
-      if (before.get(address)?.groups !== pod.groups) this.#drop(pod, this.#known.regroup(address, pod.groups).length);
+      if (before.get(address)?.groups !== pod.groups) this.#drop(this.#known.regroup(address, pod.groups));
     }
     this.#writeDirty();
     this.#read();
@@ -238,31 +238,31 @@ export class NameLearning implements PolicyFollower {
     const { addresses, refused } = learn(answer, (address) => isInside || isOfCluster(address));
     this.#refuse(pod, name, refused);
     if (addresses.length > 0) this.#counts.answers++;
-    let dropped = 0;
+    const dropped: Pick<KnownAddress, "pod">[] = [];
     for (const learned of addresses) {
       const ofFamily = pod.addresses.filter((own) => familyOf(own) === familyOf(learned.address));
-      for (const own of ofFamily) dropped += this.#learnAddress(pod, own, learned, name, keys);
+      for (const own of ofFamily) dropped.push(...this.#learnAddress(pod, own, learned, name, keys));
     }
-    this.#drop(pod, dropped);
+    this.#drop(dropped);
   }
 
-  /** @param groups those of the pod that have the name @returns the number of addresses that do not count for it */
+  /** @param groups those of the pod that have the name @returns the addresses that do not count, by the pods' own */
   #learnAddress(
     { container }: NamedPod,
     own: Address,
     { address: remote, milliseconds }: LearnedAddress,
     name: string,
     groups: ReadonlySet<string>,
-  ): number {
+  ): readonly Pick<KnownAddress, "pod">[] {
     const now = this.#parts.clock.now();
     const known = this.#known.namesOf(own, remote).get(name) ?? now;
     if (now + milliseconds - known < RENEWAL_MILLISECONDS) {
       // A pod that still asks for an address does not lose it as the oldest one.
       this.#known.learn(own, remote, name, known, []);
-      return 0;
+      return [];
     }
-    if (!this.#learner(own, container).rate.take(now, groups.size)) return 1;
-    return this.#known.learn(own, remote, name, now + milliseconds, groups).length;
+    if (!this.#learner(own, container).rate.take(now, groups.size)) return [{ pod: own }];
+    return this.#known.learn(own, remote, name, now + milliseconds, groups);
   }
 
   #learner(own: Address, container: string): { readonly rate: RateLimiter } {
@@ -280,10 +280,10 @@ export class NameLearning implements PolicyFollower {
     });
   }
 
-  #drop(pod: NamedPod, count: number): void {
-    if (count === 0) return;
-    this.#counts.dropped += count;
-    this.#warn("a pod learns too many addresses by names: the oldest or the newest do not count", pod);
+  #drop(dropped: readonly Pick<KnownAddress, "pod">[]): void {
+    this.#counts.dropped += dropped.length;
+    for (const pod of new Set(dropped.flatMap((one) => this.#pods.get(one.pod) ?? [])))
+      this.#warn("a pod learns too many addresses by names: the oldest or the newest do not count", pod);
   }
 
   #warn(message: string, { podKey: pod }: NamedPod, fields: Fields = {}): void {

@@ -3,8 +3,8 @@ import { type Address, parseAddress } from "../../../../../kernel/ip/address.ts"
 import type { NameGroup } from "../../../../../policyd/policies/compile/profile.ts";
 import { KnownAddresses } from "../../../../../policyd/policies/names/known_addresses.ts";
 
-const [A, B] = ["10.244.1.7", "10.244.1.8"].map((text) => parseAddress(text));
-assert.ok(A !== undefined && B !== undefined);
+const [A, B, C] = ["10.244.1.7", "10.244.1.8", "fd00:244:1::9"].map((text) => parseAddress(text));
+assert.ok(A !== undefined && B !== undefined && C !== undefined);
 const remote = (number: number): Address => parseAddress(`203.0.113.${number}`);
 
 function group(key: string, ...names: readonly string[]): NameGroup {
@@ -30,17 +30,23 @@ describe("addresses that pods know by names", () => {
     assert.equal(until(known, ["*.example.com"], B, remote(1)), undefined);
   });
 
-  it("NAME-07: beyond the bounds of a pod its oldest address goes, and beyond those of the node the oldest of all", () => {
+  it("NAME-07: beyond the bounds of a pod its oldest address goes, and beyond those of the node the oldest of the pod with most", () => {
     const known = new KnownAddresses({ perPod: 2, perNode: 3 });
     const learn = (pod: Address, number: number) =>
       known.learn(pod, remote(number), "a.example.com", 100, []).map((gone) => [gone.pod, gone.remote]);
     assert.deepEqual([learn(A, 1), learn(A, 2), learn(A, 1)], [[], [], []]);
     assert.deepEqual(learn(A, 3), [[A, remote(2)]]);
-    assert.deepEqual([learn(B, 4), learn(B, 5)], [[], [[A, remote(1)]]]);
+    assert.deepEqual([learn(B, 4), learn(C, 5)], [[], [[A, remote(1)]]]);
+    assert.deepEqual(
+      [learn(B, 6), learn(C, 7)],
+      [[[B, remote(4)]], [[C, remote(5)]]],
+      "the pod with most is the one that learns",
+    );
     assert.equal(known.size, 3);
     assert.equal(until(known, ["a.example.com"], A, remote(1)), undefined);
+    assert.equal(until(known, ["a.example.com"], A, remote(3)), 100);
     known.forget(B);
-    assert.equal(known.size, 1);
+    assert.equal(known.size, 2);
   });
 
   it("NAME-07: an address counts once for each of its names, or for each set that has it, and more than one oldest goes", () => {
