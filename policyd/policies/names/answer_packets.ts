@@ -4,10 +4,8 @@ import { viewOf } from "../../../kernel/byte_writer.ts";
 interface Stream {
   /** The sequence number of the next byte. */
   next: number;
-  /** Bytes whose message is not complete yet. */
+  /** Bytes whose message is not complete yet: a message has at most 64 KB. */
   waiting: Uint8Array;
-  /** Bytes so far. */
-  taken: number;
 }
 
 const UDP_HEADER = 8;
@@ -15,13 +13,13 @@ const TCP_HEADER = 20;
 const SYN = 0x02;
 const ENDING = 0x05;
 const LENGTH_BYTES = 2;
-/** The most bytes of one connection, and the most connections at a time, from which messages are read. */
-const MOST_BYTES = 65_536;
+/** The most connections at a time from which messages are read. */
 const MOST_STREAMS = 1024;
 
 /**
  * Takes the DNS messages out of packets: each of a UDP datagram, and those of a TCP connection from its beginning, as
- * long as its segments come in order. Beyond its bounds it returns nothing, and a client that asks again is read again.
+ * long as its segments come in order. After a gap, or beyond its bound, it returns nothing of a connection, and a client
+ * that connects again is read again.
  */
 export class AnswerPackets {
   /** By the ends of the connection; the oldest first. */
@@ -55,8 +53,7 @@ export class AnswerPackets {
     // Bytes that are sent again have been read; a gap is not waited for.
     const known = (stream.next - sequence) | 0;
     if (known >= data.length) return [];
-    stream.taken += data.length - known;
-    if (known < 0 || stream.taken > MOST_BYTES) {
+    if (known < 0) {
       this.#streams.delete(key);
       return [];
     }
@@ -70,7 +67,7 @@ export class AnswerPackets {
     this.#streams.delete(key);
     const [oldest] = this.#streams.keys();
     if (this.#streams.size >= MOST_STREAMS && oldest !== undefined) this.#streams.delete(oldest);
-    this.#streams.set(key, { next, waiting: new Uint8Array(0), taken: 0 });
+    this.#streams.set(key, { next, waiting: new Uint8Array(0) });
   }
 }
 
