@@ -18,7 +18,7 @@ import {
 
 /** The names of the sets, each followed by the family's digit. */
 export const CROWDING_SETS = {
-  /** Addresses of local pods with too many connections: no new ones begin from them, or to them from outside. */
+  /** Addresses of pods with too many connections: no new ones begin from them or, to those here, from outside. */
   crowded: "crowded",
   /** Addresses of local pods that began connections while the table was nearly full, with rates; rules write it. */
   begun: "begun",
@@ -80,7 +80,8 @@ export function crowdingChains({ bridge, known, neighbours }: CrowdingParts): re
   return [
     {
       name: "crowded_forward",
-      rules: [...crowded("source"), ...crowded("destination", not(fromBridge))],
+      // A connection to a pod of another node counts there.
+      rules: [...crowded("source"), ...crowded("destination", not(fromBridge), equals("oifname", bridge))],
     },
     // Neighbour discovery is untracked and begins no flow; the node finds a pod's link by the pod's answers to it.
     { name: "crowded_input", rules: [...neighbours, ...crowded("source", fromBridge)] },

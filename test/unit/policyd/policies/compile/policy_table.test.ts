@@ -222,8 +222,8 @@ const TABLE = `table inet drawbridge-policy {
   chain crowded_forward {
     ip saddr @crowded4 counter drop comment "pod with too many connections"
     ip6 saddr @crowded6 counter drop comment "pod with too many connections"
-    iifname != "drawbridge0" ip daddr @crowded4 counter drop comment "pod with too many connections"
-    iifname != "drawbridge0" ip6 daddr @crowded6 counter drop comment "pod with too many connections"
+    iifname != "drawbridge0" oifname "drawbridge0" ip daddr @crowded4 counter drop comment "pod with too many connections"
+    iifname != "drawbridge0" oifname "drawbridge0" ip6 daddr @crowded6 counter drop comment "pod with too many connections"
   }
 
   chain crowded_input {

@@ -9,6 +9,9 @@ import { FakeClock } from "../../../../support/fake_clock.ts";
 import type { DesiredElement } from "../../../../../policyd/ruleset/desired/desired_element.ts";
 import { recordingNotices } from "../../../../support/recording_notices.ts";
 import { recordingLogger } from "../../../../support/recording_logger.ts";
+import { PolicedNode } from "../../../../support/policy/policed_node.ts";
+import { DEFAULT_POLICY_OPTIONS } from "../../../../../policyd/policies/compile/options.ts";
+import { crowdingHooks, policyTable } from "../../../../../policyd/policies/compile/policy_table.ts";
 import {
   ConnectionLimit,
   type ConnectionTable,
@@ -179,6 +182,35 @@ describe("policyd/policies/connection_limit", () => {
       assert.deepEqual([crowded(), own.problems()], [[], []]);
     });
   }
+
+  it("GUARD-08: a pod with too many begins none, and those from outside to it are dropped on its own node only", () => {
+    const remote = "10.244.2.1";
+    const table = policyTable(DEFAULT_POLICY_OPTIONS);
+    const crowded = [HOSTILE, remote].map((text) => ({ key: [parseAddress(text)] }));
+    const node = new PolicedNode({
+      // Without the hooks of policies, which know none of these pods.
+      table: { ...table, chains: [...table.chains.filter(({ base }) => base === undefined), ...crowdingHooks] },
+      elements: new Map([["crowded4", crowded]]),
+      verdictOf: () => "allowed",
+      local: new Set([HOSTILE, OTHER].map((text) => parseAddress(text))),
+      ownAddresses: new Set([NODE, GATEWAY].map((text) => parseAddress(text))),
+    });
+    const rows = [
+      [HOSTILE, OUTSIDE, "drop"],
+      [HOSTILE, NODE, "drop"],
+      [HOSTILE, OTHER, "drop"],
+      [OTHER, HOSTILE, "accept"],
+      [OUTSIDE, HOSTILE, "drop"],
+      [remote, OTHER, "drop"],
+      [OTHER, remote, "accept"],
+      [OUTSIDE, remote, "accept"],
+      [OUTSIDE, OTHER, "accept"],
+    ] as const;
+    for (const [source, destination, verdict] of rows) {
+      const ends = { source: parseAddress(source), destination: parseAddress(destination) };
+      assert.equal(node.send({ ...ends, protocol: "tcp", port: 80 }).verdict, verdict, `${source} to ${destination}`);
+    }
+  });
 
   it("GUARD-08: connections that the node itself begins count for no pod and are not deleted", async () => {
     const { table, own, crowded } = limited(100);
