@@ -329,8 +329,7 @@ async function compose({ configuration, syscalls, bootId, mark, end }: Beginning
     logger.warn("attachment record not used", { reason: problem });
   }
   const onReservations = (count: number): void => report.restored("reservation", count);
-  const { isMarked } = policies;
-  const keeping = { ...machine, ...presence, socket, isMarked, mark, onReservations, end };
+  const keeping = { ...machine, ...presence, socket, mark, onReservations, end };
   const stopKeeping = openStateKeeper(configuration, keeping);
   if (configuration.objectsDirectory === undefined) servers.start();
   daemon.start();

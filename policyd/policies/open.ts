@@ -59,8 +59,6 @@ export interface OpenedPolicies {
   readonly view: Pick<PolicyView, "profile" | "peers">;
   /** Starts to record packets and flows. Their lines give reasons that only the objects contain. */
   readonly record: (events: KernelNotifications) => void;
-  /** Whether the mark of enforced policies is set by this daemon. */
-  readonly isMarked: () => boolean;
   /** Whether the desired state covers all objects. */
   readonly isWorkedOut: () => boolean;
   /** Undefined where no policies are enforced. */
@@ -92,7 +90,6 @@ function notEnforced(configuration: Configuration, machine: PoliciesMachine): Op
     flowLedger: openFlowLedger(configuration, NO_HOLDERS, machine),
     view: { profile: () => undefined, peers: peerView(new MemberIndex()) },
     record: () => {},
-    isMarked: () => false,
     isWorkedOut: () => true,
     counts: undefined,
     knownNames: () => new Map(),
@@ -121,7 +118,7 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
     progress: { clock, isInForce: () => ruleset.isReconciled && policies.isWorkedOut },
   });
   ruleset.committed.subscribe(() => notices.rulesInForce());
-  const isMarked = markWhenInForce(mark, ruleset, logger);
+  markWhenInForce(mark, ruleset, logger);
   const isPodAddress = inPodNetworks(judge);
   const nodeAddresses = () => localAddresses(machine.syscalls);
   const names = new NameLearning({
@@ -192,7 +189,6 @@ function enforced(configuration: Configuration, given: PolicyOptions, machine: P
       void dropLog.start(started);
       void flowLedger?.start(started);
     },
-    isMarked,
     isWorkedOut: () => policies.isWorkedOut,
     counts: {
       sets: () => policies.live.setTotals(),
@@ -216,17 +212,14 @@ function recorder(ledger: FlowLedger): DropLogParts["observer"] {
   };
 }
 
-/** Sets the mark by which the next daemon knows that missing tables were lost. @returns whether it was set */
-function markWhenInForce(mark: EnforcedMark, ruleset: Pick<Ruleset, "committed">, logger: Logger): () => boolean {
-  let isMarked = false;
+/** Sets the mark by which the next daemon knows that missing tables were lost. */
+function markWhenInForce(mark: EnforcedMark, ruleset: Pick<Ruleset, "committed">, logger: Logger): void {
   ruleset.committed.subscribe(() => {
-    if (isMarked) return;
-    isMarked = true;
+    if (mark.isOurs) return;
     attempt(
       () => mark.set(),
       (error) =>
         logger.warn("a daemon that finds no tables will not close pods at its start", { reason: error.message }),
     );
   });
-  return () => isMarked;
 }

@@ -20,8 +20,6 @@ const PERIOD = 500;
 
 export interface StateKeeperMachine extends Machine, Pick<AttachmentPresence, "hasLink"> {
   readonly socket: Pick<ServedSocket, "restore">;
-  /** Whether this daemon has set the mark of enforced policies. */
-  readonly isMarked: () => boolean;
   readonly mark: EnforcedMark;
   /** Receives the number of restored reservations. */
   readonly onReservations: (count: number) => void;
@@ -34,7 +32,7 @@ export function openStateKeeper(
   { socketPath, stateDirectory }: Pick<Configuration, "socketPath" | "stateDirectory">,
   machine: StateKeeperMachine,
 ): Cancel {
-  const { syscalls, files, clock, logger, attachments, hasLink, socket, isMarked, mark, onReservations, end } = machine;
+  const { syscalls, files, clock, logger, attachments, hasLink, socket, mark, onReservations, end } = machine;
   const seen = (path: string): FileSight | undefined => sightOf(syscalls, path);
   const lock = { acquire: (path: string) => acquireFileLock(syscalls, path) };
   const storeOf = (network: string, directory: string): AddressStore =>
@@ -62,16 +60,10 @@ export function openStateKeeper(
       { name: "records of pods", look: () => pods.restoreRecords() },
       { name: "reservations of pods' addresses", look: restoreReservations },
       { name: "files of the state directory", look: () => trees.reduce((sum, tree) => sum + tree.look(), 0) },
-      { name: "the mark of enforced policies", look: () => (isMarked() ? restoreMark(mark) : 0) },
+      { name: "the mark of enforced policies", look: () => mark.restore() },
     ],
     machine,
   );
-}
-
-function restoreMark(mark: EnforcedMark): number {
-  if (mark.isSet()) return 0;
-  mark.set();
-  return 1;
 }
 
 /** A part of the daemon's state on disk that is restored when somebody removes it. */

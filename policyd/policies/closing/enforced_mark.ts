@@ -18,6 +18,8 @@ export interface MarkPlace {
  */
 export class EnforcedMark {
   readonly #place: MarkPlace;
+  /** Whether this daemon has set it. */
+  isOurs = false;
 
   constructor(place: MarkPlace) {
     this.#place = place;
@@ -32,11 +34,19 @@ export class EnforcedMark {
 
   /** Sets the mark if it is not set. @throws DrawbridgeError ERR_STORE when it cannot be written */
   set(): void {
+    this.isOurs = true;
     if (this.isSet()) return;
     const { files, bootId, stateDirectory } = this.#place;
     files.makeDirectory(stateDirectory, 0o700);
     files.unlink(this.#path);
     files.createFile(this.#path, `${bootId()}\n`);
+  }
+
+  /** Sets the mark again if this daemon had set it and it is gone. @returns the number of files @throws as {@link set} */
+  restore(): number {
+    if (!this.isOurs || this.isSet()) return 0;
+    this.set();
+    return 1;
   }
 
   /** Removes the mark: policies are not enforced any more. @throws DrawbridgeError ERR_STORE when that fails */

@@ -68,6 +68,7 @@ export class ApiSource implements ObjectSource {
       {
         versions: [CLUSTER_POLICY_DEFINITION],
         objects: this.#definition,
+        flush: () => this.#definition.flush(),
         serving: () => DISPENSABLE,
         moved,
       },
@@ -117,17 +118,7 @@ export class ApiSource implements ObjectSource {
 
   #follow(resource: Resource, interner: Interner, moved: () => void): FollowedKind {
     const collection = new Collection(resource, interner);
-    const objects = {
-      begin: () => collection.begin(),
-      complete: () => collection.complete(),
-      without: () => {
-        collection.begin();
-        collection.complete();
-      },
-      put: (value: unknown) => collection.put(value),
-      remove: (value: unknown) => collection.remove(value),
-      flush: () => this.#pass(resource.kind, collection),
-    };
+    const objects = { objects: collection, flush: () => this.#pass(resource.kind, collection) };
     const serving = (): Serving => this.#servingOf(resource);
     const restored = (): void => {
       this.#restored.set(resource.name, (this.#restored.get(resource.name) ?? 0) + 1);
@@ -136,7 +127,7 @@ export class ApiSource implements ObjectSource {
     return {
       resource,
       collection,
-      reflector: new Reflector({ versions: versionsOf(resource), objects, serving, moved, restored }, this.#parts),
+      reflector: new Reflector({ versions: versionsOf(resource), ...objects, serving, moved, restored }, this.#parts),
     };
   }
 

@@ -55,6 +55,12 @@ export class Collection {
     for (const [key, judged] of list) this.#settle(key, judged);
   }
 
+  /** Removes all objects: the server has no such list, or does not show it. */
+  without(): void {
+    this.begin();
+    this.complete();
+  }
+
   /** Adds or replaces an object, from a list or a watch. */
   put(value: unknown): void {
     const { key, object, problems } = this.#judge(value);

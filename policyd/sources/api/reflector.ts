@@ -49,8 +49,6 @@ export interface ReflectedObjects {
   put(value: unknown): void;
   /** Removes an object, which is given in its last version. */
   remove(value: unknown): void;
-  /** Passes on the changes so far. */
-  flush(): void;
 }
 
 /** The subject of a reflector. */
@@ -58,6 +56,8 @@ export interface Followed {
   /** The list in each version of the kind, the newest first; at least one. */
   readonly versions: readonly Listed[];
   readonly objects: ReflectedObjects;
+  /** Passes on the changes of the objects so far. */
+  readonly flush: () => void;
   /** Returns what is currently known about how the server serves it. */
   readonly serving: () => Serving;
   /** Called when `isListed`, `trouble`, `earliest` or `servedVersion` of the {@link Reflector} may have changed. */
@@ -193,10 +193,10 @@ export class Reflector {
         return objects.begin();
       case "complete":
         objects.complete();
-        return objects.flush();
+        return this.#followed.flush();
       case "without":
         objects.without(action.failure);
-        return objects.flush();
+        return this.#followed.flush();
       case "restored":
         return this.#followed.restored?.();
       case "trouble":
@@ -279,7 +279,7 @@ export class Reflector {
     const { page, lines } = reading;
     // After invalid data, the valid part of the same chunk is not used either: the next attempt reads it again.
     const failure = page === undefined ? this.#watched(reading, lines, chunk) : this.#listed(reading, page, chunk);
-    this.#followed.objects.flush();
+    this.#followed.flush();
     if (failure !== undefined) this.#fail(reading, failure);
   }
 
