@@ -86,10 +86,15 @@ export interface BridgeSpec {
 function ensureBridge(socket: NetlinkSocket, sysctl: Sysctl, spec: BridgeSpec): Bridge {
   const found = findLink(socket, { name: spec.name });
   const link = found ?? makeBridge(socket, spec);
-  if (link.kind !== "bridge") {
+  // Rules match the name itself, and the kernel finds a link by an alternative name, too.
+  const isOther = link.name !== spec.name;
+  if (isOther || link.kind !== "bridge") {
+    const problem = isOther
+      ? `is an alternative name of ${link.name}`
+      : `is not a bridge (kind ${link.kind ?? "unknown"})`;
     throw new DrawbridgeError(
       "ERR_FOREIGN_OBJECT",
-      `bridge: ${JSON.stringify(spec.name)} already exists but is not a bridge (kind ${link.kind ?? "unknown"}); choose another name or remove it`,
+      `bridge: ${JSON.stringify(spec.name)} already exists but ${problem}; choose another name or remove it`,
     );
   }
   if (!link.up) protectBridge(sysctl, spec.name);

@@ -49,20 +49,27 @@ describe("how ADD wires a pod", function () {
     assert.deepEqual(addressesOf(wired.node, "cni0"), ["10.244.1.1/24", "fd00:244:1::1/64"]);
   });
 
-  it("B2: a name taken by something that is not a bridge is refused and stays as it is", () => {
+  it("B2: a name taken by something that is not a bridge, or as an alternative name of a bridge, is refused and stays as it is", () => {
     wired.node.exec("ip", ["link", "add", "taken", "type", "veth", "peer", "name", "other-end"]);
-    const before = ipJson(wired.node, "link", "show", "dev", "taken");
-    const pod = lab.pod("a");
-    const { exitCode, error } = add(wired, pod, { bridge: "taken" });
-    assert.equal(exitCode, 1);
-    assert.equal(error?.code, 101);
-    assert.match(error?.msg ?? "", /"taken" already exists but is not a bridge \(kind veth\)/);
-    assert.deepEqual(ipJson(wired.node, "link", "show", "dev", "taken"), before);
-    assert.deepEqual(nodeState(wired.node, "taken").reservations, []);
-    assert.deepEqual(
-      pod.links().map(({ name }) => name),
-      ["lo"],
-    );
+    wired.node.exec("ip", ["link", "add", "br0", "type", "bridge"]);
+    wired.node.exec("ip", ["link", "property", "add", "dev", "br0", "altname", "alternative"]);
+    for (const [bridge, says] of [
+      ["taken", /"taken" already exists but is not a bridge \(kind veth\)/],
+      ["alternative", /"alternative" already exists but is an alternative name of br0/],
+    ] as const) {
+      const before = ipJson(wired.node, "link", "show", "dev", bridge);
+      const pod = lab.pod(bridge);
+      const { exitCode, error } = add(wired, pod, { bridge });
+      assert.equal(exitCode, 1);
+      assert.equal(error?.code, 101);
+      assert.match(error?.msg ?? "", says);
+      assert.deepEqual(ipJson(wired.node, "link", "show", "dev", bridge), before);
+      assert.deepEqual(nodeState(wired.node, bridge).reservations, []);
+      assert.deepEqual(
+        pod.links().map(({ name }) => name),
+        ["lo"],
+      );
+    }
   });
 
   it("B3 POD-09 POD-14: IPv4, IPv6, both, and both with a second IPv6 set give three interfaces, single addresses and default routes (DS-01)", () => {
