@@ -1,7 +1,7 @@
-import { withRouteSocket } from "../../kernel/route/socket.ts";
-import { listAttachments } from "../../attachment/attachment_reader.ts";
+import { findLink, withRouteSocket } from "../../kernel/route/socket.ts";
+import { listAttachmentNames, readAttachment } from "../../attachment/attachment_reader.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
-import { dumpLinks, type Link, parseLink } from "../../kernel/route/link.ts";
+import type { Link } from "../../kernel/route/link.ts";
 import { UnixStream } from "../../kernel/unix_stream.ts";
 import { realWaiting } from "../../kernel/waiting.ts";
 import { type BridgeConfiguration, bridgeConfiguration } from "../configuration/configuration.ts";
@@ -41,11 +41,14 @@ export function status(
 ): void {
   const { runDir, name } = where;
   expectWritable(node, runDir, name);
-  const links = allLinks(node);
-  const found = [
-    ["traffic", trafficFailure(node, where, links)],
-    ["node", attachFailure(node, input, isForeignIpam, links)],
-  ] as const;
+  // One by one: the kernel interrupts a list of all as long as other programs make and remove links.
+  const found = withRouteSocket(node.syscalls, (socket) => {
+    const link = (linkName: string): Link | undefined => findLink(socket, { name: linkName });
+    return [
+      ["traffic", trafficFailure(node, where, link)],
+      ["node", attachFailure(node, input, isForeignIpam, link)],
+    ] as const;
+  });
   for (const [kind, reason] of found) {
     if (reason === undefined) forgetFailure(node, runDir, name, kind);
     else noteFailure(node, runDir, name, kind, { reason, cause: "other" });
@@ -85,30 +88,29 @@ function expectWritable({ files }: PluginMachine, runDir: string, network: strin
   }
 }
 
-function allLinks(node: PluginMachine): readonly Link[] {
-  return withRouteSocket(node.syscalls, (socket) => socket.dump(dumpLinks()).map(parseLink));
-}
+/** Returns a link by its name, if there is one. */
+type FindLink = (name: string) => Link | undefined;
 
 /** Returns why the attached pods have no network at all; undefined if one of them has its bridge. */
 function trafficFailure(
   node: PluginMachine,
   { runDir, name }: DetachConfiguration,
-  links: readonly Link[],
+  link: FindLink,
 ): string | undefined {
-  const byName = new Map(links.map((link) => [link.name, link]));
-  const attached = listAttachments(runDir, name, node.files).records.filter(
-    ({ bootId, hostInterface }) => bootId === node.bootId() && byName.has(hostInterface),
-  );
-  const [first] = attached;
-  if (first === undefined) return undefined;
-  const hasBridge = attached.some(({ bridge, hostInterface }) => {
-    const link = byName.get(bridge);
-    return link?.up === true && byName.get(hostInterface)?.master === link.index;
-  });
-  if (hasBridge) return undefined;
-  const bridge = byName.get(first.bridge);
-  if (bridge === undefined) return `bridge ${first.bridge} is missing`;
-  return bridge.up ? `no pod's interface is a port of bridge ${first.bridge}` : `bridge ${first.bridge} is down`;
+  let reason: string | undefined;
+  for (const owner of listAttachmentNames(runDir, name, node.files)) {
+    const record = readAttachment(runDir, name, owner, node.files);
+    const port = record?.bootId === node.bootId() ? link(record.hostInterface) : undefined;
+    if (record === undefined || port === undefined) continue;
+    const bridge = link(record.bridge);
+    if (bridge?.up === true && port.master === bridge.index) return undefined;
+    if (bridge === undefined) reason ??= `bridge ${record.bridge} is missing`;
+    else
+      reason ??= bridge.up
+        ? `no pod's interface is a port of bridge ${record.bridge}`
+        : `bridge ${record.bridge} is down`;
+  }
+  return reason;
 }
 
 /** Returns why every ADD would fail, as far as that is visible without one; undefined if no reason is found. */
@@ -116,7 +118,7 @@ function attachFailure(
   node: PluginMachine,
   input: NetworkInput,
   isForeignIpam: boolean,
-  links: readonly Link[],
+  find: FindLink,
 ): string | undefined {
   let configuration: BridgeConfiguration;
   try {
@@ -125,7 +127,7 @@ function attachFailure(
     return toCniError(error).message;
   }
   const { bridge, policyd } = configuration;
-  const link = links.find(({ name }) => name === bridge);
+  const link = find(bridge);
   if (link !== undefined && link.kind !== "bridge") return `${bridge} is not a bridge (kind ${link.kind ?? "unknown"})`;
   if (policyd === undefined || policyd.onUnavailable === "closed") return undefined;
   try {

@@ -43,7 +43,7 @@ describe("cni order of events", () => {
     }
 
     /** Runs a call as a new process. @param more keys of the configuration for this call only */
-    run(verb: "ADD" | "DEL", fault?: Fault, more: Configuration = {}): string {
+    run(verb: "ADD" | "DEL" | "STATUS", fault?: Fault, more: Configuration = {}): string {
       this.kernel.restart(fault);
       const node = { ...this.kernel.node, programs: () => this.programs };
       const environment = {
@@ -145,6 +145,13 @@ describe("cni order of events", () => {
     const asked = lastQuestions(kernel).map(({ subject, namespace }) => `${namespace}: ${subject.slice(0, 8)}`);
     assert.ok(asked.includes("pod: route"), `the pod's own IPv6 address: ${asked.join(", ")}`);
     assert.ok(asked.includes("node: link dbv"), `the carrier of the host end: ${asked.join(", ")}`);
+  });
+
+  it("STATUS-01: STATUS asks for the links of one pod, and for no list, which other programs may interrupt all the time", () => {
+    const world = added();
+    world.run("STATUS");
+    const asked = world.kernel.questions.map(({ subject }) => subject.slice(0, "link dbv".length));
+    assert.deepEqual(asked, ["link dbv", "link dra", "link dra"]);
   });
 
   it("ADD waits for the addresses that it gave to a bridge in use", () => {
