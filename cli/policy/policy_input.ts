@@ -57,7 +57,7 @@ export async function readPolicyInput(
 }
 
 /** Prints on stderr what an answer for many pods leaves out: policies in shadow, the bounds of nodes, what was not read. */
-export function tellDoubts(io: Io, { objects, running }: PolicyInput, index: PolicyIndex): void {
+export function tellDoubts(io: Io, { objects, running, options }: PolicyInput, index: PolicyIndex): void {
   const names = objects.flatMap((one) => (one.kind === "NetworkPolicy" && isShadow(one) ? [one.key] : []));
   if (names.length > 0) {
     const some = printable(shortList(names, MOST_NAMED));
@@ -65,4 +65,12 @@ export function tellDoubts(io: Io, { objects, running }: PolicyInput, index: Pol
   }
   tellOversizes(io, index);
   tellUnknown(io, objects, running);
+  const isAnyHost = running.some((pod) => pod.hostNetwork);
+  if (isAnyHost && running.some((pod) => !pod.hostNetwork && pod.nodeName === undefined)) {
+    const who = options.policePodToOwnNode ? "from a node to its own pods" : "between a pod and its own node";
+    io.err.write(
+      `not known: on which node some pods run; NetworkPolicies do not stop traffic ${who}, so it passes there even ` +
+        "where it is said to be denied\n",
+    );
+  }
 }

@@ -28,7 +28,7 @@ export function assumptionsOf(
     ...othersServicesRemark(context, to, outcomes),
     ...portRemark(to, traffic, outcomes),
     ...outsideRemark(from, to, outcomes),
-    ...ownNodeRemark(context, from, to),
+    ...ownNodeRemark(context, from, to, outcomes),
     ...hostPortRemarks(context, to, traffic),
     ...nameRemarks(context, outcomes),
     ...dnsRemark(context, from, to),
@@ -133,12 +133,27 @@ function unknownNodeRemark(outcomes: readonly Outcome[]): readonly string[] {
 }
 
 /** NetworkPolicies never block what a pod sends to its own node and receives from it. */
-function ownNodeRemark({ cluster }: ExplainContext, from: HostsEnd, to: End): readonly string[] {
-  if (to.type === "service") return [];
-  const isNode = ({ hosts }: HostsEnd): boolean =>
+function ownNodeRemark(
+  { cluster }: ExplainContext,
+  from: HostsEnd,
+  to: End,
+  outcomes: readonly Outcome[],
+): readonly string[] {
+  // ClusterNetworkPolicies also stop what a pod sends to its node.
+  const denied = outcomes.filter(
+    ({ evaluated: { flows, reasons } }) =>
+      !reasons.allowed && flows[0] && flows[0].egress.decision.type !== "cluster rule",
+  );
+  if (denied.length === 0) return [];
+  const isNode = ({ hosts }: Pick<HostsEnd, "hosts">): boolean =>
     hosts.some((host) => host.type === "node" || (host.type === "pod" && host.pod.hostNetwork));
+  const endpoints = denied.flatMap(({ way }) => way.arrival?.destination ?? []);
+  const reached = to.type === "service" ? { name: `each endpoint of ${to.name}`, hosts: endpoints } : to;
   const { policePodToOwnNode } = cluster.index.options;
-  const homeless = [...(policePodToOwnNode ? [] : [{ end: from, other: to }]), { end: to, other: from }].filter(
+  const homeless = [
+    ...(policePodToOwnNode ? [] : [{ end: from, other: reached }]),
+    { end: reached, other: from },
+  ].filter(
     ({ end, other }) =>
       isNode(other) &&
       end.hosts.some((host) => host.type === "pod" && !host.pod.hostNetwork && host.pod.nodeName === undefined),
@@ -202,9 +217,10 @@ export function turningRemarks(
   { from, to, traffic }: ExplainQuestion,
   outcomes: readonly Outcome[],
 ): readonly string[] {
-  if (traffic === undefined) return [];
   const allowed = outcomes.filter(({ evaluated }) => evaluated.reasons.allowed);
-  const denied = outcomes.filter(({ evaluated, way }) => !evaluated.reasons.allowed && way.arrival !== undefined);
+  // Without a port the answer is that anything is allowed.
+  if (traffic === undefined && allowed.length > 0) return [];
+  const denied = outcomes.filter(({ evaluated }) => !evaluated.reasons.allowed && evaluated.flows.length > 0);
   // Each end that denies has to turn.
   const turning = denied.filter((outcome) =>
     [...asked([outcome])].every(
@@ -214,7 +230,7 @@ export function turningRemarks(
   return [
     ...unknownMatchRemarks(context, allowed, ({ isDenying }) => isDenying),
     ...unknownMatchRemarks(context, turning, ({ isDenying }) => !isDenying),
-    ...(denied.length === 0 ? [] : ownNodeRemark(context, from, to)),
+    ...ownNodeRemark(context, from, to, denied),
     ...sizeRemarks(context, allowed, ({ decision }) => (decision.type === "rule" ? [decision.rule.policy] : [])),
   ];
 }
@@ -227,8 +243,13 @@ interface Asked {
   readonly way: Outcome["way"];
 }
 
+/** Returns the rules that might have decided an outcome differently. */
+export function unknownMatchesOf(context: ExplainContext, outcome: Outcome): readonly UnknownMatch[] {
+  return [...asked([outcome])].flatMap((question) => matchesOf(context, question));
+}
+
 function matchesOf({ cluster }: ExplainContext, { direction, evaluated, flow }: Asked): readonly UnknownMatch[] {
-  return unknownMatches(cluster, direction, evaluated, flow);
+  return unknownMatches(cluster, direction, flow, evaluated[direction]);
 }
 
 function unknownMatchRemarks(

@@ -60,6 +60,8 @@ export interface WayInReport extends Place {
   readonly open: boolean;
   /** Open in some cases but not in others. */
   readonly partly: boolean;
+  /** There where it is not known whether it is open. */
+  readonly unknown?: true;
   /** From outside to the controller. */
   readonly entry: Explanation;
   /** From the controller to the pods, for each of their ports. */

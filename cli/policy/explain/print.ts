@@ -42,12 +42,11 @@ export function explanationText(explanation: Explanation, style: Style, columns:
 
 /** Returns a way in with both of its hops. */
 export function wayInText(
-  { name, file, line, through, open, partly, entry, onward }: WayInReport,
+  { name, file, line, through, open, partly, unknown, entry, onward }: WayInReport,
   style: Style,
   columns: number,
 ): string {
-  const isUnknown = [entry, ...onward].some((one) => answerOf(one) === "not known");
-  const closed = isUnknown ? "not known" : "closed";
+  const closed = unknown ? "not known" : "closed";
   const answer = open ? style.good(partly ? "open in part" : "open") : style.bad(closed);
   const place = style.faint(`(${printable(locationText(file, line))})`);
   const head = foldLine(`${printable(name)} ${place} through ${printable(through)}: ${answer}`, columns, 0, 2);
@@ -72,7 +71,8 @@ function headText(explanation: Explanation, families: string, style: Style): str
   const ends = `${style.strong(printable(from.name))} to ${style.strong(printable(to.name))}`;
   if (protocol === null) {
     const connections = new Set(cases.filter((one) => one.allowed).flatMap((one) => one.connections));
-    return `${ends}: ${allowed ? style.good([...connections].join(", ")) : style.bad("nothing is allowed")}${ways}`;
+    const nothing = answerOf(explanation) === "not known" ? "not known" : "nothing is allowed";
+    return `${ends}: ${allowed ? style.good([...connections].join(", ")) : style.bad(nothing)}${ways}`;
   }
   const answer = allowed ? style.good("allowed") : style.bad(answerOf(explanation));
   return `${ends}, ${port === null ? protocol : `port ${port}/${protocol}`}${families}: ${answer}${ways}`;

@@ -1,16 +1,9 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, cidrFamily, parseCidr } from "../../../kernel/ip/cidr.ts";
-import type {
-  ClusterNetworkPolicy,
-  ClusterObject,
-  ClusterPolicyPeer,
-  NetworkPolicy,
-  Pod,
-  PolicyPeer,
-} from "../../../objects/model.ts";
-import { NAMESPACE_NAME } from "../../../objects/name.ts";
-import { keysOf, selects } from "../../../objects/semantics/policies/selector.ts";
-import { type Direction, DIRECTIONS, type Traffic } from "../../../objects/semantics/policies/flow.ts";
+import type { ClusterObject, ClusterPolicyPeer, ClusterPolicyTier, Pod, PolicyPeer } from "../../../objects/model.ts";
+import { NAMESPACE_NAME, nameLabel } from "../../../objects/name.ts";
+import { selects, unmet } from "../../../objects/semantics/policies/selector.ts";
+import { type Direction, DIRECTIONS, type Flow } from "../../../objects/semantics/policies/flow.ts";
 import type {
   IndexedClusterPolicy,
   IndexedNetworkPolicy,
@@ -18,9 +11,10 @@ import type {
   IndexedRule,
   PrefixRange,
 } from "../../../objects/semantics/policies/indexed_policy.ts";
-import { fitsPort } from "../../../objects/semantics/policies/match.ts";
+import { fitsPeer, fitsPort } from "../../../objects/semantics/policies/match.ts";
+import { type ResolvedEnd, resolveFlow } from "../../../objects/semantics/policies/party.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
-import type { Decision, EvaluatedFlow, Party } from "../../../objects/semantics/policies/verdict.ts";
+import type { Decision, EndVerdict } from "../../../objects/semantics/policies/verdict.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
 import type { Io } from "../../io.ts";
 import { counted } from "../../output/text.ts";
@@ -47,25 +41,20 @@ export interface UnknownMatch {
 export function unknownMatches(
   { index, store }: Pick<Cluster, "index" | "store">,
   direction: Direction,
-  flow: EvaluatedFlow,
-  traffic: Traffic,
+  flow: Flow,
+  { decision, passed }: EndVerdict,
 ): readonly UnknownMatch[] {
-  const [own, other] = direction === "egress" ? [flow.source, flow.destination] : [flow.destination, flow.source];
-  const podOf = (party: Party): Pod | undefined => (party.type === "pod" ? index.pods.get(party.key)?.pod : undefined);
+  const resolved = resolveFlow(index, flow);
+  if ("kind" in resolved) return [];
+  const { source, destination } = resolved;
+  const [own, other] = direction === "egress" ? [source, destination] : [destination, source];
+  if (own.subject === undefined) return [];
+  const { identity, profile } = own.subject;
   // The namespaces of new pods are in no file either, and their labels are those of the question.
   const isUnread = (pod: Pod | undefined): pod is Pod =>
     pod !== undefined && store.pods.has(pod.key) && !store.namespaces.has(pod.namespace);
-  const [ownPod, otherPod] = [podOf(own), podOf(other)];
-  const profile = index.pods.get(ownPod?.key ?? "")?.subject?.profile[direction];
-  if (profile === undefined) return [];
-  const end = {
-    pod: podOf(flow.destination),
-    party: flow.destination,
-    address: undefined,
-    family: undefined,
-    subject: undefined,
-    others: [],
-  };
+  const mayBeIn = (peer: PolicyPeer | ClusterPolicyPeer, pod: Pod | undefined): boolean =>
+    isUnread(pod) && isByNamespaceLabels(peer, pod);
   const isOfFlow = ({ cidr }: PrefixRange): boolean =>
     own.address === undefined || cidrFamily(cidr) === familyOf(own.address);
   const mayBeOfPod = (peer: IndexedPeer): boolean =>
@@ -74,61 +63,57 @@ export function unknownMatches(
       peer.ranges.filter(isOfFlow).map(({ cidr }) => cidr),
       peer.except,
     );
-  const isAddressUnknown = other.type !== "outside" && other.address === undefined;
-  const lackedBy = ({ rule: { peers = [], ports }, peers: written }: AskedRule): UnknownMatch["lacks"] | undefined => {
-    if (!(ports ?? [undefined]).some((port) => port === undefined || fitsPort(port, traffic, end))) return undefined;
-    if (isAddressUnknown && peers.some(mayBeOfPod)) return "address";
-    return isUnread(otherPod) && written.some((peer) => isByNamespaceLabels(peer, otherPod)) ? "namespace" : undefined;
+  const isAddressUnknown = other.party.type !== "outside" && other.address === undefined;
+  const isSelecting = ({ subject }: IndexedClusterPolicy | IndexedNetworkPolicy): boolean =>
+    subject[identity.number] === 1;
+  const lackOf = ({
+    by,
+    rule: { peers, ports },
+    written,
+  }: AskedRule): Pick<UnknownMatch, "lacks" | "host"> | undefined => {
+    if (ports?.some((port) => fitsPort(port, flow, destination)) === false) return undefined;
+    if (isAddressUnknown && peers?.some(mayBeOfPod)) return { lacks: "address", host: nameOf(other) };
+    if (written.some((peer) => mayBeIn(peer, other.pod))) return { lacks: "namespace", host: nameOf(other) };
+    if (isSelecting(by) || peers?.some((peer) => fitsPeer(peer, other)) === false) return undefined;
+    return { lacks: "namespace", host: nameOf(own) };
   };
-  const { decision, passed } = flow[direction];
   const asked = askedTiers(decision);
   const met = [...passed, ...(decision.type === "cluster rule" ? [decision.rule] : [])];
   const rulesOf = (policies: readonly (IndexedClusterPolicy | IndexedNetworkPolicy)[]): readonly AskedRule[] =>
-    policies.flatMap(({ policy, rules }) =>
-      rules[direction].map((rule, i) => ({ policy, rule, peers: policy[direction][i]?.peers ?? [] })),
+    policies.flatMap((by) =>
+      by.rules[direction].map((rule, i) => ({ by, rule, written: by.policy[direction][i]?.peers ?? [] })),
     );
-  const found = [profile.admin, profile.baseline].flatMap((tier, i) => {
-    const rules = (i === 0 ? asked.admin : asked.baseline) ? rulesOf(tier) : [];
+  const ofClusters = asked.tiers.flatMap((tier) => {
+    const inTier = index.clusterPolicies.filter(({ policy }) => policy.tier === tier);
+    const rules = rulesOf(inTier.filter((one) => isSelecting(one) || mayBeIn(one.policy.subject, own.pod)));
     // The rules after one that matches are not asked.
-    const last = rules.findIndex(({ policy, rule }) =>
-      met.some((one) => one.policy === policy.key && one.rule === rule.index),
+    const last = rules.findIndex(({ by, rule }) =>
+      met.some((one) => one.policy === by.policy.key && one.rule === rule.index),
     );
     return last < 0 ? rules : rules.slice(0, last);
   });
-  const host = other.type === "outside" ? "" : nameOf(other);
-  const ofPeers = [...found, ...(asked.network ? rulesOf(profile.isolating) : [])].flatMap((one) => {
-    const lacks = lackedBy(one);
-    return lacks === undefined ? [] : { ...one, lacks, host };
-  });
-  const ofSubject = index.clusterPolicies
-    .filter(({ policy: { subject, tier } }) => {
-      const isAsked = tier === "Admin" ? asked.admin : asked.baseline;
-      return isAsked && isUnread(ownPod) && isByNamespaceLabels(subject, ownPod);
-    })
-    .flatMap((policy) =>
-      rulesOf([policy]).map((one) => ({ ...one, lacks: "namespace" as const, host: ownPod?.key ?? "" })),
-    );
-  return [...ofPeers, ...ofSubject].map(({ policy: { kind, key }, rule, lacks, host: name }) => {
-    return { lacks, host: name, policy: `${kind} ${key}`, direction, rule: rule.index, isDenying: rule.isDenying };
+  const ofNetworks = asked.network ? rulesOf(profile[direction].isolating) : [];
+  return [...ofClusters, ...ofNetworks].flatMap((one) => {
+    const lack = lackOf(one);
+    const { policy } = one.by;
+    const { index: rule, isDenying } = one.rule;
+    return lack === undefined ? [] : { ...lack, policy: `${policy.kind} ${policy.key}`, direction, rule, isDenying };
   });
 }
 
-/** A rule that was evaluated, and its peers as they were written. */
+/** A rule that was evaluated, or would be if its policy selected the end, and its peers as they were written. */
 interface AskedRule {
-  readonly policy: NetworkPolicy | ClusterNetworkPolicy;
+  readonly by: IndexedClusterPolicy | IndexedNetworkPolicy;
   readonly rule: IndexedRule;
-  readonly peers: readonly (PolicyPeer | ClusterPolicyPeer)[];
+  readonly written: readonly (PolicyPeer | ClusterPolicyPeer)[];
 }
 
-/**
- * Returns whether it depends on labels that a namespace may have beside its name whether pods are selected.
- *
- * @param pod only this one
- */
-function isByNamespaceLabels(peer: PolicyPeer | ClusterPolicyPeer, pod?: Pod): boolean {
+/** Returns whether it selects a pod only if the pod's namespace has labels beside its name. */
+function isByNamespaceLabels(peer: PolicyPeer | ClusterPolicyPeer, { namespace, labels }: Pod): boolean {
   if (peer.type !== "pods" || peer.namespaceSelector === undefined) return false;
-  const isByLabels = keysOf(peer.namespaceSelector).some((key) => key !== NAMESPACE_NAME);
-  return isByLabels && (pod === undefined || peer.podSelector === undefined || selects(peer.podSelector, pod.labels));
+  const needed = unmet(peer.namespaceSelector, nameLabel(namespace));
+  const isByLabels = needed.length > 0 && needed.every(({ key }) => key !== NAMESPACE_NAME);
+  return isByLabels && (peer.podSelector === undefined || selects(peer.podSelector, labels));
 }
 
 /** Returns whether prefixes may have addresses of pods, and not all. Exceptions are usually the pods' own networks. */
@@ -147,7 +132,7 @@ export function tellUnknown(
 ): void {
   const read = new Set(objects.flatMap((one) => (one.kind === "Namespace" ? [one.name] : [])));
   const unaddressed = running.filter(({ addresses }) => addresses.length === 0).length;
-  const unread = [...new Set(running.map(({ namespace }) => namespace))].filter((name) => !read.has(name)).sort();
+  const unread = running.filter(({ namespace }) => !read.has(namespace));
   const tell = (what: string, isMeant: (peer: PolicyPeer | ClusterPolicyPeer) => boolean): void => {
     const meant = objects
       .filter((one) => one.kind === "NetworkPolicy" || one.kind === "ClusterNetworkPolicy")
@@ -170,27 +155,30 @@ export function tellUnknown(
         : peer.type === "networks" && mayBeOfPods(peer.cidrs, []);
     tell(`addresses of ${counted(unaddressed, "pod")}`, isForAddresses);
   }
-  if (unread.length > 0)
-    tell(`labels of namespaces ${shortList(unread, MOST_TOLD)}`, (peer) => isByNamespaceLabels(peer));
+  const names = [...new Set(unread.map(({ namespace }) => namespace))].sort();
+  tell(`labels of namespaces ${shortList(names, MOST_TOLD)}`, (peer) =>
+    unread.some((pod) => isByNamespaceLabels(peer, pod)),
+  );
 }
 
 /** Returns the tiers with rules that could still matter: later tiers are not evaluated, and allowing rules add up. */
-function askedTiers(decision: Decision): Readonly<Record<"admin" | "network" | "baseline", boolean>> {
+function askedTiers(decision: Decision): { readonly tiers: readonly ClusterPolicyTier[]; readonly network: boolean } {
   switch (decision.type) {
     case "exempt":
-      return { admin: false, network: false, baseline: false };
+      return { tiers: [], network: false };
     case "rule":
-      return { admin: true, network: false, baseline: false };
+      return { tiers: ["Admin"], network: false };
     case "isolated":
-      return { admin: true, network: true, baseline: false };
+      return { tiers: ["Admin"], network: true };
     case "default":
-      return { admin: true, network: true, baseline: true };
+      return { tiers: ["Admin", "Baseline"], network: true };
     case "cluster rule":
-      return { admin: true, network: false, baseline: decision.rule.tier === "Baseline" };
+      return { tiers: decision.rule.tier === "Baseline" ? ["Admin", "Baseline"] : ["Admin"], network: false };
   }
 }
 
-function nameOf(party: Exclude<Party, { readonly type: "outside" }>): string {
+function nameOf({ party }: ResolvedEnd): string {
+  if (party.type === "outside") return "";
   if (party.type === "pod") return party.key;
   return party.pod ?? `node/${party.name ?? "unknown"}`;
 }

@@ -7,7 +7,7 @@ import type { WayBackend, WayIn } from "../../ways_in/ways_in.ts";
 import { PROTOCOLS } from "../../../objects/protocol.ts";
 import type { ExplainContext } from "./context.ts";
 import { explain } from "./explain.ts";
-import type { ExplainQuestion, Explanation, WayInReport } from "./explanation.ts";
+import { answerOf, type ExplainQuestion, type Explanation, type WayInReport } from "./explanation.ts";
 
 /** The most doors of a controller that are tried. */
 const MOST_DOORS = 16;
@@ -66,10 +66,11 @@ function wayReport(
   const sent = [...onward].map(([port, pods]) =>
     explain(context, { from: controller, to: endOf(pods, name), traffic: { protocol: "TCP", port } }),
   );
-  const isEntered = isEver(entry);
-  const open = isEntered && sent.some(isEver);
+  const open = isEver(entry) && sent.some(isEver);
+  const mayBeOpen = mayEver(entry) && sent.some(mayEver);
   const isAlways = [entry, ...sent].every(({ allowed, partly }) => allowed && !partly);
-  return { name, file, line, through, open, partly: open && !isAlways, entry, onward: sent };
+  const unknown = !open && mayBeOpen ? { unknown: true as const } : {};
+  return { name, file, line, through, open, partly: open && !isAlways, ...unknown, entry, onward: sent };
 }
 
 /** Returns the connection from outside to the controller, by the door that is most open. */
@@ -108,6 +109,10 @@ function isEver({ protocol, allowed, partly, cases }: Explanation): boolean {
   if (protocol !== null) return allowed || partly;
   const [tcp] = PROTOCOLS;
   return cases.some((one) => one.allowed && one.connections.some((text) => text === "all" || text.endsWith(`/${tcp}`)));
+}
+
+function mayEver(explanation: Explanation): boolean {
+  return isEver(explanation) || answerOf(explanation) === "not known";
 }
 
 /** Returns some pods as an end, named by their workload if it is one, or by another name. */

@@ -128,14 +128,6 @@ function writeTable(
     const why = isPoliced ? "which have rules of their own; -o json has them" : "which no NetworkPolicy keeps apart";
     io.err.write(`not listed: a pod and the network of its own node, ${why}\n`);
   }
-  const pods = matrix.groups.flatMap((group) => group.pods);
-  if (pods.some((pod) => pod.hostNetwork) && pods.some((pod) => !pod.hostNetwork && pod.nodeName === undefined)) {
-    const who = isPoliced ? "from a node to its own pods" : "between a pod and its own node";
-    io.err.write(
-      `not known: on which node some pods run; NetworkPolicies do not stop traffic ${who}, so it passes there even where ` +
-        "the matrix says that it is denied\n",
-    );
-  }
 }
 
 function withoutOutside(matrix: Matrix): Matrix {

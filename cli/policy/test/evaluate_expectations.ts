@@ -2,7 +2,7 @@ import { attempt } from "../../../kernel/error.ts";
 import { styleOf } from "../../io.ts";
 import type { ExplainContext } from "../explain/context.ts";
 import { explain } from "../explain/explain.ts";
-import { answerOf, isAnswer } from "../explain/explanation.ts";
+import { answerOf, isAnswer, type WayInReport } from "../explain/explanation.ts";
 import { trafficTo } from "../explain/port_name.ts";
 import { explanationText } from "../explain/print.ts";
 import { explainWaysIn } from "../explain/ways_in.ts";
@@ -19,8 +19,11 @@ export interface TestResult {
   readonly details: readonly string[];
   /** The Ingresses and routes by which connections still come in, where something is denied. */
   readonly waysIn: readonly string[];
+  /** Those of which it is not known. */
+  readonly unknownWaysIn: readonly string[];
 }
 
+const NO_WAYS = { waysIn: [], unknownWaysIn: [] };
 const COLUMNS = 120;
 const MOST_LINES = 30;
 
@@ -33,7 +36,7 @@ export function evaluateAll(
   return expectations.map((expectation) => {
     return attempt(
       () => evaluate(context, expectation, namespace),
-      (error) => ({ expectation, outcome: "cannot be judged", actual: error.message, details: [], waysIn: [] }),
+      (error) => ({ expectation, outcome: "cannot be judged", actual: error.message, details: [], ...NO_WAYS }),
     );
   });
 }
@@ -50,16 +53,17 @@ function evaluate(context: ExplainContext, expectation: Expectation, namespace: 
       answer === "not known"
         ? `not known: ${unknown.join("; ")}`
         : `it depends on the addresses that DNS gives for ${names.join(", ")}; name one of these as the end`;
-    return { expectation, outcome: "cannot be judged", actual, details: [], waysIn: [] };
+    return { expectation, outcome: "cannot be judged", actual, details: [], ...NO_WAYS };
   }
   // A connection that is allowed only in some cases is neither allowed nor denied: each word covers all cases.
   const holds = answer === expect;
-  const open = explanation.waysIn.filter((way) => way.open).map(({ name }) => name);
-  const waysIn = expect === "denied" ? open : [];
-  if (holds) return { expectation, outcome: "holds", actual: answer, details: [], waysIn };
+  const namesOf = (isMeant: (way: WayInReport) => boolean | undefined): readonly string[] =>
+    expect === "denied" ? explanation.waysIn.filter(isMeant).map(({ name }) => name) : [];
+  const ways = { waysIn: namesOf(({ open }) => open), unknownWaysIn: namesOf(({ unknown }) => unknown) };
+  if (holds) return { expectation, outcome: "holds", actual: answer, details: [], ...ways };
   const lines = explanationText(explanation, styleOf({ hasColour: false }), COLUMNS)
     .trimEnd()
     .split("\n");
   const rest = lines.length > MOST_LINES ? [`and ${lines.length - MOST_LINES} more lines: policy explain has all`] : [];
-  return { expectation, outcome: "fails", actual: answer, details: [...lines.slice(0, MOST_LINES), ...rest], waysIn };
+  return { expectation, outcome: "fails", actual: answer, details: [...lines.slice(0, MOST_LINES), ...rest], ...ways };
 }

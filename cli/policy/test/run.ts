@@ -50,9 +50,11 @@ function tellWaysIn(io: Io, context: ExplainContext, results: readonly TestResul
     ["address", "outside"].includes(parseEndName(expectation.from)?.type ?? ""),
   );
   if (isAboutOutside) tellUnjudged(io, context.waysIn.doubts);
-  for (const { expectation, waysIn } of results) {
-    if (waysIn.length === 0) continue;
-    const text = `${expectation.name}: connections from outside come in through ${shortList(waysIn, MOST_NAMED)} all the same`;
-    io.err.write(`${printable(text)}\n`);
+  for (const { expectation, waysIn, unknownWaysIn } of results) {
+    const tell = (text: string): void => io.err.write(`${printable(`${expectation.name}: ${text}`)}\n`);
+    if (waysIn.length > 0)
+      tell(`connections from outside come in through ${shortList(waysIn, MOST_NAMED)} all the same`);
+    if (unknownWaysIn.length === 0) continue;
+    tell(`not known: whether connections from outside come in through ${shortList(unknownWaysIn, MOST_NAMED)}`);
   }
 }

@@ -271,9 +271,16 @@ describe("ways in: answers", () => {
       [0, "t: connections from outside come in through Ingress shop/web all the same\n"],
     );
     const closed = SHOP.replace("name: edge", "name: other");
+    // The controller is on each node, and nobody stops what a node sends to its own pods.
+    const onHosts = BASE.replace("spec: { containers", "spec: { hostNetwork: true, containers");
     const without = BASE.replace("controller: k8s.io/ingress-nginx", "controller: x.org/y");
     for (const [text, manifests, err] of [
       [outside, BASE + closed, /^$/],
+      [
+        outside,
+        onHosts + closed,
+        /^t: not known: whether connections from outside come in through Ingress shop\/web\n$/,
+      ],
       [file("edge/nginx", "shop/web", "denied"), BASE + closed, /^$/],
       [file("edge/nginx", "shop/web", "denied"), without + closed, /^$/],
       [outside, without + closed, /^no way in is judged by Ingress shop\/web .*\n$/],

@@ -133,13 +133,14 @@ describe("policy test", () => {
 
   const lacking = pod("shop/db") + pod("shop/web") + pod("other/web");
   const db = (peer: string, more = ""): string =>
-    networkPolicy("shop/db", `podSelector: { matchLabels: { app: db } }, ingress: [{ from: [${peer}] }${more}]`);
+    networkPolicy("shop/db", `podSelector: { matchLabels: { app: db } }, ingress: [{ from: [${peer}]${more} }]`);
   const byTeam = "namespaceSelector: { matchLabels: { team: x } }";
-  const forTeam = clusterPolicy("c", "ingress: [{ action: Deny, from: [{ namespaces: {} }] }]").replace(
-    "subject: { namespaces: {} }",
-    "subject: { namespaces: { matchLabels: { team: x } } }",
-  );
-  for (const [what, policy, from, expect, reason] of [
+  const forTeam = (from: string, more = ""): string =>
+    clusterPolicy("c", `ingress: [{ action: Deny, from: [{ namespaces: ${from} }]${more} }]`).replace(
+      "subject: { namespaces: {} }",
+      "subject: { namespaces: { matchLabels: { team: x } } }",
+    );
+  for (const [what, policy, from, expect, reason, port = "80"] of [
     [
       "a rule for addresses that pods may have",
       db("{ ipBlock: { cidr: 10.0.0.0/8 } }"),
@@ -169,20 +170,57 @@ describe("policy test", () => {
       "denied",
       undefined,
     ],
-    ["a Deny for the pods of labelled namespaces", forTeam, "other/web", "allowed", "no Namespace object"],
+    [
+      "a rule for the name of another namespace and a label",
+      db("{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: x, tier: z } } }"),
+      "other/web",
+      "denied",
+      undefined,
+    ],
+    [
+      "a rule for a port of addresses that pods may have, in a question about all ports,",
+      db("{ ipBlock: { cidr: 10.0.0.0/8 } }", ", ports: [{ port: 5432 }]"),
+      "shop/web",
+      "denied",
+      "no address",
+      "",
+    ],
+    ["a Deny for the pods of labelled namespaces", forTeam("{}"), "other/web", "allowed", "no Namespace object"],
+    [
+      "a Deny for the pods of labelled namespaces from others",
+      forTeam("{ matchLabels: { kubernetes.io/metadata.name: x } }"),
+      "other/web",
+      "allowed",
+      undefined,
+    ],
+    [
+      "a Deny for the pods of labelled namespaces at another port",
+      forTeam("{}", ", protocols: [{ tcp: { destinationPort: { number: 25 } } }]"),
+      "other/web",
+      "allowed",
+      undefined,
+    ],
+    [
+      "a Deny for the pods of labelled namespaces after an Accept",
+      clusterPolicy("a", "ingress: [{ action: Accept, from: [{ namespaces: {} }] }]") +
+        forTeam("{}").replace("priority: 1", "priority: 2"),
+      "other/web",
+      "allowed",
+      undefined,
+    ],
     [
       "a rule of a policy beyond the bounds of nodes",
       db(
         "{ podSelector: {} }",
-        `, { from: [${Array.from({ length: 5000 }, (_, i) => `{ ipBlock: { cidr: 203.${i >> 8}.${i & 255}.0/24 } }`).join()}] }`,
+        ` }, { from: [${Array.from({ length: 5000 }, (_, i) => `{ ipBlock: { cidr: 203.${i >> 8}.${i & 255}.0/24 } }`).join()}]`,
       ),
       "shop/web",
       "allowed",
       "on nodes NetworkPolicy shop/db",
     ],
   ] as const)
-    it(`PTEST-01 EXPLAIN-06: ${what} decides nothing for sure unless the input says whether it matches`, async () => {
-      const files = memoryFiles({ "a.yaml": lacking + policy, "e.yaml": head + entry(from, "shop/db", "80", expect) });
+    it(`PTEST-01 EXPLAIN-06: ${what} ${reason === undefined ? "leaves" : "does not leave"} the answer known where the input lacks what it asks for`, async () => {
+      const files = memoryFiles({ "a.yaml": lacking + policy, "e.yaml": head + entry(from, "shop/db", port, expect) });
       const { code, out } = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
       assert.equal(code, reason === undefined ? 0 : 3, out);
       assert.ok(reason === undefined || out.includes(`not known: ${reason}`), out);
