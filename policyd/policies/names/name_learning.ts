@@ -57,10 +57,10 @@ const MOST_OF_POD = 4096;
 const RENEWAL_MILLISECONDS = 1000;
 /** The milliseconds between two looks for connections. */
 const LOOK_PERIOD = 20_000;
-/** A look is about the addresses that end within these milliseconds, so two looks come before the end. */
-const LOOK_AHEAD = 2 * LOOK_PERIOD;
+/** A look is about the addresses that end within these milliseconds: connections outlive as much without a daemon. */
+const LOOK_AHEAD = 600_000;
 /** The milliseconds for which a connection that is found keeps an address, so that not every look writes it again. */
-const KEPT_BY_CONNECTION = 3 * LOOK_AHEAD;
+const KEPT_BY_CONNECTION = 1.5 * LOOK_AHEAD;
 /** The milliseconds from a refused write to the next attempt. */
 const RETRY_PERIOD = 1000;
 /** Each new address costs a change of the kernel's sets, and a name can have any number of them. */
