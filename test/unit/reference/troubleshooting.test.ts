@@ -17,7 +17,7 @@ describe("entries of docs/troubleshooting.md", () => {
   });
 
   it("DOCS-05: every reason of an Event has a row in docs/events.md, and every row its reason", () => {
-    const rows = readFileSync("docs/events.md", "utf8").matchAll(/^\| `(\w+)` \| .+? \| .+? \| .+ \|$/gm);
+    const rows = readFileSync("docs/events.md", "utf8").matchAll(/^\| `(\w+)` \| .+? \| .+ \|$/gm);
     const explained = [...rows].map(([, reason = ""]) => reason);
     assert.ok(explained.length >= 10);
     assert.deepEqual(explained.toSorted(), Object.keys(ACTIONS).toSorted());
