@@ -35,12 +35,11 @@ function formatMapping({ hostPort, protocol, hostIp }: PortMapping): string {
 /**
  * Returns the error for a mapping whose port another pod holds.
  *
- * @param index among the pod's mappings
  * @param holder the other pod's name, for people
  */
-export function portTaken(mapping: PortMapping, index: number, holder: string): DrawbridgeError {
+export function portTaken(mapping: PortMapping, holder: string): DrawbridgeError {
   return new DrawbridgeError(
     "ERR_HOST_PORT_TAKEN",
-    `runtimeConfig.portMappings[${index}]: host port ${formatMapping(mapping)} is held by ${holder}; expected a free one: use another port or hostIP, or remove that pod`,
+    `runtimeConfig.portMappings: host port ${formatMapping(mapping)} is held by ${holder}; expected a free one: use another port or hostIP, or remove that pod`,
   );
 }

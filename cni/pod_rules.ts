@@ -187,10 +187,8 @@ function refuseConflict(tables: Nftables, rules: NodeRules, isFree: (owner: stri
     const conflict = findConflict(rules, present);
     if (conflict === undefined) break;
     const owner = ownerIn(conflict.holder);
-    if (owner === undefined || free.has(owner) || !isFree(owner)) {
-      const { mapping } = conflict.claim;
-      throw portTaken(mapping, rules.mappings.indexOf(mapping), holderIn(conflict.holder));
-    }
+    if (owner === undefined || free.has(owner) || !isFree(owner))
+      throw portTaken(conflict.claim.mapping, holderIn(conflict.holder));
     free.add(owner);
     for (const [name, elements] of present)
       present.set(

@@ -65,8 +65,7 @@ export class RuleHolders {
     for (const claim of claimsOfRecord(attachment)) {
       const holder = this.#ports.find(claim);
       if (holder === undefined) continue;
-      const position = attachment.portMappings.indexOf(claim.mapping);
-      return { holder, error: portTaken(claim.mapping, position, commentText(holderName(holder))) };
+      return { holder, error: portTaken(claim.mapping, commentText(holderName(holder))) };
     }
     if (!isMasqueraded(attachment)) return undefined;
     for (const holder of this.#holders.values()) {

@@ -103,10 +103,7 @@ describe("the node's tables of a plugin without policyd", function () {
     for (const wish of taken) {
       const { exitCode, error } = add(wired, pod, published(mapping(7900), wish));
       assert.deepEqual([exitCode, error?.code], [1, 106]);
-      assert.match(
-        error?.msg ?? "",
-        /portMappings\[1\]: host port 700[01]\/tcp.* is held by default\/holder .*-holder;/,
-      );
+      assert.match(error?.msg ?? "", /portMappings: host port 700[01]\/tcp.* is held by default\/holder .*-holder;/);
       assert.deepEqual([normalListing(listing()), nodeState(wired.node)], [before, state]);
     }
     podResult(add(wired, pod, published(...free)));

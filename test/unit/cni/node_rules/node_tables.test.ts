@@ -223,7 +223,7 @@ describe("cni/node_rules", () => {
       const kernel = new FakeNftables();
       claimIn(kernel, rulesFor(holder));
       const before = textOf(kernel);
-      const says = [`runtimeConfig.portMappings[1]: host port ${text} is held by default/web-7 c7;`];
+      const says = [`runtimeConfig.portMappings: host port ${text} is held by default/web-7 c7;`];
       assertRefusal(() => claimIn(kernel, rulesFor(published(port(9), wish), 8)), { code: 106, says });
       assert.equal(textOf(kernel), before);
     }

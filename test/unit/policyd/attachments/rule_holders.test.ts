@@ -35,7 +35,7 @@ describe("policyd/attachments rule holders", () => {
     assert.equal(conflict?.error.code, "ERR_HOST_PORT_TAKEN");
     assert.match(
       conflict?.error.message ?? "",
-      /portMappings\[0\]: host port 80\/tcp of 192\.0\.2\.1 is held by default\/web-1 c1;/,
+      /portMappings: host port 80\/tcp of 192\.0\.2\.1 is held by default\/web-1 c1;/,
     );
     assert.deepEqual([holders.has(alone), holders.has(second)], [true, false]);
     assert.equal(holders.take(pod(3, port(80, "fd00::1")))?.holder, alone);
