@@ -5,6 +5,7 @@ import { isFinished } from "../../../objects/semantics/policies/address_owner.ts
 import type { EndVerdict, EvaluatedFlow } from "../../../objects/semantics/policies/verdict.ts";
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
+import { shortList } from "../../../objects/printable.ts";
 import { locatorIn, placeText } from "../diff/witness.ts";
 import { dnsOf, isCutOff } from "../cluster_dns.ts";
 import { oversizes, oversizeText } from "../size.ts";
@@ -262,15 +263,18 @@ function unknownMatchRemarks(
   const found = [...asked(outcomes)].flatMap((question) =>
     matchesOf(context, question)
       .filter(isMeant)
-      .map((one) => ({ ...one, host: names.get(one.host) ?? one.host })),
+      .map((one) => ({ ...one, of: names.get(one.of) ?? one.of })),
   );
   const byRule = Map.groupBy(found, ({ policy, direction, rule, lacks }) => {
     const is = lacks === "address" ? "is for addresses" : "depends on labels of namespaces";
     return `${ruleWithPlace(cluster, { policy, direction, rule })} ${is}, and taken not to match`;
   });
   return [...byRule].map(([rule, all]) => {
-    const what = all[0]?.lacks === "namespace" ? "Namespace object" : "address";
-    return `no ${what} is known of ${someNames(all.map(({ host }) => host))}: ${rule}`;
+    const of = all.map((one) => one.of);
+    const isOfNamespaces = all[0]?.lacks === "namespace";
+    return isOfNamespaces
+      ? `no Namespace object was read of ${shortList([...new Set(of)], MOST_NAMED)}: ${rule}`
+      : `no address is known of ${someNames(of)}: ${rule}`;
   });
 }
 
@@ -325,7 +329,7 @@ function someNames(names: readonly string[]): string {
 
 function ruleWithPlace(
   { manifests }: ExplainContext["cluster"],
-  { policy, direction, rule }: Omit<UnknownMatch, "host" | "isDenying" | "lacks">,
+  { policy, direction, rule }: Omit<UnknownMatch, "of" | "isDenying" | "lacks">,
 ): string {
   return placeText(locatorIn(manifests)(policy, direction, rule));
 }

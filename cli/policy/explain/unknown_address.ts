@@ -1,5 +1,5 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
-import { type Cidr, cidrContains, cidrFamily, parseCidr } from "../../../kernel/ip/cidr.ts";
+import { type Cidr, cidrFamily, doOverlap, isHostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
 import type { ClusterObject, ClusterPolicyPeer, ClusterPolicyTier, Pod, PolicyPeer } from "../../../objects/model.ts";
 import { NAMESPACE_NAME, nameLabel } from "../../../objects/name.ts";
 import { selects, unmet } from "../../../objects/semantics/policies/selector.ts";
@@ -27,8 +27,8 @@ const OF_PODS = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"].ma
 /** A rule that might match if the input had the address of an end, or the labels of its namespace. */
 export interface UnknownMatch {
   readonly lacks: "address" | "namespace";
-  /** `NS/POD` or `node/NAME` */
-  readonly host: string;
+  /** `NS/POD`, `node/NAME` or the namespace. */
+  readonly of: string;
   /** Kind and key. */
   readonly policy: string;
   readonly direction: Direction;
@@ -57,9 +57,10 @@ export function unknownMatches(
     isUnread(pod) && isByNamespaceLabels(peer, pod);
   const isOfFlow = ({ cidr }: PrefixRange): boolean =>
     own.address === undefined || cidrFamily(cidr) === familyOf(own.address);
-  const mayBeOfPod = (peer: IndexedPeer): boolean =>
+  const mayBeOfOther = (peer: IndexedPeer): boolean =>
     peer.type === "addresses" &&
-    mayBeOfPods(
+    mayBeOf(
+      other.pod === undefined,
       peer.ranges.filter(isOfFlow).map(({ cidr }) => cidr),
       peer.except,
     );
@@ -70,12 +71,12 @@ export function unknownMatches(
     by,
     rule: { peers, ports },
     written,
-  }: AskedRule): Pick<UnknownMatch, "lacks" | "host"> | undefined => {
+  }: AskedRule): Pick<UnknownMatch, "lacks" | "of"> | undefined => {
     if (ports?.some((port) => fitsPort(port, flow, destination)) === false) return undefined;
-    if (isAddressUnknown && peers?.some(mayBeOfPod)) return { lacks: "address", host: nameOf(other) };
-    if (written.some((peer) => mayBeIn(peer, other.pod))) return { lacks: "namespace", host: nameOf(other) };
+    if (isAddressUnknown && peers?.some(mayBeOfOther)) return { lacks: "address", of: nameOf(other) };
+    if (written.some((peer) => mayBeIn(peer, other.pod))) return { lacks: "namespace", of: other.pod?.namespace ?? "" };
     if (isSelecting(by) || peers?.some((peer) => fitsPeer(peer, other)) === false) return undefined;
-    return { lacks: "namespace", host: nameOf(own) };
+    return { lacks: "namespace", of: own.pod?.namespace ?? "" };
   };
   const asked = askedTiers(decision);
   const met = [...passed, ...(decision.type === "cluster rule" ? [decision.rule] : [])];
@@ -116,11 +117,15 @@ function isByNamespaceLabels(peer: PolicyPeer | ClusterPolicyPeer, { namespace, 
   return isByLabels && (peer.podSelector === undefined || selects(peer.podSelector, labels));
 }
 
-/** Returns whether prefixes may have addresses of pods, and not all. Exceptions are usually the pods' own networks. */
-function mayBeOfPods(cidrs: readonly Cidr[], except: readonly unknown[]): boolean {
-  const overlap = (one: Cidr, other: Cidr): boolean =>
-    cidrContains(one, other.address) || cidrContains(other, one.address);
-  const isOfPods = (cidr: Cidr): boolean => cidr.prefixLength > 0 && OF_PODS.some((pods) => overlap(pods, cidr));
+/**
+ * Returns whether prefixes may have addresses of pods, and not all. Exceptions are usually the pods' own networks, and
+ * who writes a single address means a machine: those of pods change.
+ *
+ * @param isNode whether the addresses of nodes count, too
+ */
+function mayBeOf(isNode: boolean, cidrs: readonly Cidr[], except: readonly unknown[]): boolean {
+  const isOfPods = (cidr: Cidr): boolean =>
+    cidr.prefixLength > 0 && (isNode || !isHostCidr(cidr)) && OF_PODS.some((pods) => doOverlap(pods, cidr));
   return except.length === 0 && cidrs.some(isOfPods);
 }
 
@@ -131,7 +136,8 @@ export function tellUnknown(
   running: readonly Pod[],
 ): void {
   const read = new Set(objects.flatMap((one) => (one.kind === "Namespace" ? [one.name] : [])));
-  const unaddressed = running.filter(({ addresses }) => addresses.length === 0).length;
+  const unaddressed = running.filter(({ addresses }) => addresses.length === 0);
+  const isAnyNode = unaddressed.some(({ hostNetwork }) => hostNetwork);
   const unread = running.filter(({ namespace }) => !read.has(namespace));
   const tell = (what: string, isMeant: (peer: PolicyPeer | ClusterPolicyPeer) => boolean): void => {
     const meant = objects
@@ -148,12 +154,12 @@ export function tellUnknown(
       `not known: ${what}; for them rules of ${printable(shortList(meant, MOST_TOLD))} are taken not to match\n`,
     );
   };
-  if (unaddressed > 0) {
+  if (unaddressed.length > 0) {
     const isForAddresses = (peer: PolicyPeer | ClusterPolicyPeer): boolean =>
       peer.type === "ipBlock"
-        ? mayBeOfPods([peer.cidr], peer.except)
-        : peer.type === "networks" && mayBeOfPods(peer.cidrs, []);
-    tell(`addresses of ${counted(unaddressed, "pod")}`, isForAddresses);
+        ? mayBeOf(isAnyNode, [peer.cidr], peer.except)
+        : peer.type === "networks" && mayBeOf(isAnyNode, peer.cidrs, []);
+    tell(`addresses of ${counted(unaddressed.length, "pod")}`, isForAddresses);
   }
   const names = [...new Set(unread.map(({ namespace }) => namespace))].sort();
   tell(`labels of namespaces ${shortList(names, MOST_TOLD)}`, (peer) =>

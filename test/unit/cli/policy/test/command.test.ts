@@ -148,13 +148,19 @@ describe("policy test", () => {
       "denied",
       "no address",
     ],
-    ["a rule for labels of the other namespace", db(`{ ${byTeam} }`), "other/web", "denied", "no Namespace object"],
+    [
+      "a rule for labels of the other namespace",
+      db(`{ ${byTeam} }`),
+      "other/web",
+      "denied",
+      "no Namespace object was read",
+    ],
     [
       "a rule for labels of the other namespace and of its pod",
       db(`{ ${byTeam}, podSelector: { matchLabels: { app: web } } }`),
       "other/web",
       "denied",
-      "no Namespace object",
+      "no Namespace object was read",
     ],
     [
       "a rule for labels of the other namespace and another pod",
@@ -185,7 +191,14 @@ describe("policy test", () => {
       "no address",
       "",
     ],
-    ["a Deny for the pods of labelled namespaces", forTeam("{}"), "other/web", "allowed", "no Namespace object"],
+    ["a rule for one private address", db("{ ipBlock: { cidr: 192.168.0.7/32 } }"), "shop/web", "denied", undefined],
+    [
+      "a Deny for the pods of labelled namespaces",
+      forTeam("{}"),
+      "other/web",
+      "allowed",
+      "no Namespace object was read",
+    ],
     [
       "a Deny for the pods of labelled namespaces from others",
       forTeam("{ matchLabels: { kubernetes.io/metadata.name: x } }"),
