@@ -198,9 +198,14 @@ function outsideRemark(from: HostsEnd, to: End, outcomes: readonly Outcome[]): r
   ];
 }
 
+/** Returns outcomes apart that have been joined. */
+function eachOf(outcomes: readonly Outcome[]): readonly Outcome[] {
+  return outcomes.flatMap((one) => one.each ?? one);
+}
+
 /** Yields the questions to policies at the two ends, with the answers. */
 function* asked(outcomes: readonly Outcome[]): Generator<Asked> {
-  for (const { way, evaluated } of outcomes) {
+  for (const { way, evaluated } of eachOf(outcomes)) {
     const [atSource, atDestination] = evaluated.flows;
     const { arrival } = way;
     if (arrival === undefined || atSource === undefined || atDestination === undefined) continue;
@@ -221,7 +226,7 @@ export function turningRemarks(
   const allowed = outcomes.filter(({ evaluated }) => evaluated.reasons.allowed);
   // Without a port the answer is that anything is allowed.
   if (traffic === undefined && allowed.length > 0) return [];
-  const denied = outcomes.filter(({ evaluated }) => !evaluated.reasons.allowed && evaluated.flows.length > 0);
+  const denied = eachOf(outcomes).filter(({ evaluated }) => !evaluated.reasons.allowed && evaluated.flows.length > 0);
   // Each end that denies has to turn.
   const turning = denied.filter((outcome) =>
     [...asked([outcome])].every(
@@ -242,11 +247,6 @@ interface Asked {
   readonly flow: Flow;
   readonly evaluated: EvaluatedFlow;
   readonly way: Outcome["way"];
-}
-
-/** Returns the rules that might have decided an outcome differently. */
-export function unknownMatchesOf(context: ExplainContext, outcome: Outcome): readonly UnknownMatch[] {
-  return [...asked([outcome])].flatMap((question) => matchesOf(context, question));
 }
 
 function matchesOf({ cluster }: ExplainContext, { direction, evaluated, flow }: Asked): readonly UnknownMatch[] {

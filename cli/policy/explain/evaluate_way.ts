@@ -122,6 +122,8 @@ export interface Outcome {
   readonly evaluated: EvaluatedWay;
   /** The part of the question that it answers, with ports as the destination has them. */
   readonly connections: readonly string[];
+  /** The outcomes for the parts of several ports whose reasons are equal. */
+  readonly each?: readonly Outcome[];
 }
 
 /** Merges outcomes with equal answers and reasons, in the order in which they are first found. */

@@ -17,7 +17,7 @@ import { connectionText, type ConnectionSet, dividedAt, merged, ofPorts } from "
 import type { ExplainContext, NodesThatMatter } from "./context.ts";
 import type { Case, EndpointReport, ExplainQuestion, Explanation } from "./explanation.ts";
 import { evaluateWay, withoutNearest, mergeOutcomes, type Outcome } from "./evaluate_way.ts";
-import { assumptionsOf, turningRemarks, unknownMatchesOf } from "./assumptions.ts";
+import { assumptionsOf, turningRemarks } from "./assumptions.ts";
 import { familiesBetween, headlessHosts, NO_FAMILY, waysToHost, waysToService } from "./paths/targets.ts";
 import {
   type ConnectionPath,
@@ -150,9 +150,7 @@ function everythingBetween(
       const way = directWay(source, destination, part.traffic, family);
       return { part, outcome: outcomeOf(context, way, hostName(destination), []) };
     });
-    const groups = Map.groupBy(parts, ({ outcome }) =>
-      JSON.stringify([withoutNearest(outcome.evaluated.reasons), unknownMatchesOf(context, outcome)]),
-    );
+    const groups = Map.groupBy(parts, ({ outcome }) => JSON.stringify(withoutNearest(outcome.evaluated.reasons)));
     return [...groups.values()].flatMap((group): readonly Outcome[] => {
       const [first] = group;
       if (first === undefined) return [];
@@ -160,7 +158,8 @@ function everythingBetween(
       // Each of several ports has its own nearest rule.
       const reasons = group.length === 1 ? evaluated.reasons : withoutNearest(evaluated.reasons);
       const connections = connectionText(connectionsOf(group.map(({ part }) => part))).split(",");
-      return [{ ...first.outcome, evaluated: { ...evaluated, reasons }, connections }];
+      const each = group.map(({ outcome }) => outcome);
+      return [{ ...first.outcome, evaluated: { ...evaluated, reasons }, connections, each }];
     });
   });
 }

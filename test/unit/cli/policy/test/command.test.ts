@@ -131,6 +131,8 @@ describe("policy test", () => {
     }
   });
 
+  const list = (start: string, end: string): string =>
+    Array.from({ length: 70 }, (_, i) => `{ ${start}${i + 1}${end} }`).join();
   const lacking = pod("shop/db") + pod("shop/web") + pod("other/web");
   const db = (peer: string, more = ""): string =>
     networkPolicy("shop/db", `podSelector: { matchLabels: { app: db } }, ingress: [{ from: [${peer}]${more} }]`);
@@ -225,7 +227,7 @@ describe("policy test", () => {
       "a rule of a policy beyond the bounds of nodes",
       db(
         "{ podSelector: {} }",
-        ` }, { from: [${Array.from({ length: 5000 }, (_, i) => `{ ipBlock: { cidr: 203.${i >> 8}.${i & 255}.0/24 } }`).join()}]`,
+        ` }, { from: [${list("ipBlock: { cidr: 203.0.113.", "/32 }")}], ports: [${list("port: ", "")}]`,
       ),
       "shop/web",
       "allowed",
