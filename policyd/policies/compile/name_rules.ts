@@ -87,6 +87,7 @@ export interface ElementOwner {
   readonly name: string;
 }
 
+const PROTOCOLS = ["udp", "tcp"] as const;
 const CONTAINER_DIGITS = 12;
 const LONGEST_COMMENT = 127;
 
@@ -122,10 +123,8 @@ export function answerSets(): readonly SetDefinition[] {
     const { type } = familyWords[family];
     return [
       { name: `${ANSWER_SETS.askers}${family}`, key: [type] },
-      ...[ANSWER_SETS.servers, ANSWER_SETS.services].map((name) => ({
-        name: `${name}${family}`,
-        key: [type, "inet_proto", "inet_service"] as const,
-      })),
+      { name: `${ANSWER_SETS.servers}${family}`, key: [type, "inet_proto", "inet_service"] },
+      { name: `${ANSWER_SETS.services}${family}`, key: [type] },
       {
         name: `${ANSWER_SETS.answered}${family}`,
         key: [type],
@@ -142,13 +141,18 @@ export function askerElement(address: Address): DesiredElement {
   return { table: POLICY_TABLE, set: `${ANSWER_SETS.askers}${familyOf(address)}`, element: { key: [address] } };
 }
 
-/** Returns the elements of a DNS server. @param set its name in {@link ANSWER_SETS} */
-export function serverElements(address: Address, set: "servers" | "services"): readonly DesiredElement[] {
-  return (["udp", "tcp"] as const).map((protocol) => ({
+/** Returns the elements of a DNS server by the address that answers come from. */
+export function serverElements(address: Address): readonly DesiredElement[] {
+  return PROTOCOLS.map((protocol) => ({
     table: POLICY_TABLE,
-    set: `${ANSWER_SETS[set]}${familyOf(address)}`,
+    set: `${ANSWER_SETS.servers}${familyOf(address)}`,
     element: { key: [address, protocol, DNS_PORT] },
   }));
+}
+
+/** Returns the element of a Service of DNS, by its address that pods ask. */
+export function dnsServiceElement(address: Address): DesiredElement {
+  return { table: POLICY_TABLE, set: `${ANSWER_SETS.services}${familyOf(address)}`, element: { key: [address] } };
 }
 
 /**
@@ -160,17 +164,24 @@ export function serverElements(address: Address, set: "servers" | "services"): r
  */
 export function answerHooks({ answerLogGroup: group, hasAnswerQueue }: AnswerOptions): readonly Chain[] {
   const name = `answers${group}_${hasAnswerQueue ? "queue" : "copy"}`;
-  const read = (which: Match, set: "servers" | "services"): readonly Rule[] =>
+  const read = (which: Match, isServer: (family: Family) => readonly Match[]): readonly Rule[] =>
     FAMILIES.map((family) => {
-      const { source, destination, originalDestination } = familyWords[family];
-      const [address, port] =
-        set === "servers" ? [source, "th sport" as const] : [originalDestination, "ct original proto-dst" as const];
-      const isServer = inSet(concatenation(address, "meta l4proto", port), `${ANSWER_SETS[set]}${family}`);
-      const isAsker = inSet(destination, `${ANSWER_SETS.askers}${family}`);
-      return rule(which, isAsker, isServer, withinRate(family), goTo(name));
+      const isAsker = inSet(familyWords[family].destination, `${ANSWER_SETS.askers}${family}`);
+      return rule(which, isAsker, ...isServer(family), withinRate(family), goTo(name));
     });
+  const ofServer = (family: Family): readonly Match[] => [
+    inSet(concatenation(familyWords[family].source, "meta l4proto", "th sport"), `${ANSWER_SETS.servers}${family}`),
+  ];
+  // nft knows the type of the port that was asked only after a match of the protocol.
+  const ofService =
+    (protocol: (typeof PROTOCOLS)[number]) =>
+    (family: Family): readonly Match[] => [
+      equals("meta l4proto", protocol),
+      equals("ct original proto-dst", DNS_PORT),
+      inSet(familyWords[family].originalDestination, `${ANSWER_SETS.services}${family}`),
+    ];
   const isAnswer = equals("ct direction", "reply");
-  const answers = [...read(isAnswer, "servers"), ...read(isAnswer, "services")];
+  const answers = [ofServer, ...PROTOCOLS.map(ofService)].flatMap((isServer) => read(isAnswer, isServer));
   const chain = (hook: "forward" | "output", rules: readonly Rule[]): Chain => ({
     name: hasAnswerQueue ? `${name}_${hook}` : `answers${group}_${hook}`,
     base: { type: "filter", hook, priority: PRIORITY, policy: "accept" },
@@ -182,7 +193,7 @@ export function answerHooks({ answerLogGroup: group, hasAnswerQueue }: AnswerOpt
   return [
     { name, rules: [rule(RATES.node, copy, ...wait)] },
     chain("forward", answers),
-    chain("output", [...answers, ...read(anyFlag("ct state", "untracked"), "servers")]),
+    chain("output", [...answers, ...read(anyFlag("ct state", "untracked"), ofServer)]),
   ];
 }
 

@@ -3,7 +3,7 @@ import { CLUSTER_DNS } from "../../../objects/cluster_dns.ts";
 import { DNS_PORT } from "../../../objects/domain_name.ts";
 import type { ObjectChange, Service } from "../../../objects/model.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
-import { serverElements } from "../compile/name_rules.ts";
+import { dnsServiceElement, serverElements } from "../compile/name_rules.ts";
 
 /** The namespaces of the cluster's DNS. */
 const NAMESPACES: ReadonlySet<string> = new Set(CLUSTER_DNS.map(({ namespace }) => namespace));
@@ -28,10 +28,7 @@ export class DnsServers {
   constructor(parts: DnsServersParts) {
     this.#parts = parts;
     const { ruleset, configured } = parts;
-    ruleset.claim(
-      "DNS servers",
-      configured.flatMap((address) => serverElements(address, "servers")),
-    );
+    ruleset.claim("DNS servers", configured.flatMap(serverElements));
   }
 
   apply(changes: readonly ObjectChange[]): void {
@@ -43,10 +40,7 @@ export class DnsServers {
       if (addresses.length > 0) this.#services.add(key);
       else if (!this.#services.delete(key)) continue;
       // NodeLocal DNSCache answers from the Service's own addresses, too.
-      const elements = addresses.flatMap((address) => [
-        ...serverElements(address, "services"),
-        ...serverElements(address, "servers"),
-      ]);
+      const elements = addresses.flatMap((address) => [dnsServiceElement(address), ...serverElements(address)]);
       this.#parts.ruleset.claim(`DNS servers of Service ${key}`, elements, "urgent");
     }
   }

@@ -154,7 +154,7 @@ const TABLE = `table inet drawbridge-policy {
   }
 
   set dnsservices4 {
-    type ipv4_addr . inet_proto . inet_service
+    type ipv4_addr
   }
 
   set answered4 {
@@ -172,7 +172,7 @@ const TABLE = `table inet drawbridge-policy {
   }
 
   set dnsservices6 {
-    type ipv6_addr . inet_proto . inet_service
+    type ipv6_addr
   }
 
   set answered6 {

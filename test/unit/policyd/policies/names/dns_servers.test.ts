@@ -46,10 +46,10 @@ describe("the DNS servers whose answers count", () => {
       const { claims, servers } = setUp(...configured);
       servers.apply([service(key, names)]);
       const own = `DNS servers of Service ${key}`;
-      const both = (address: string, family: number) =>
-        ["dnsservices", "dnsservers"].flatMap((set) =>
-          ["udp", "tcp"].map((protocol) => [`${set}${family}`, parseAddress(address), protocol, 53]),
-        );
+      const both = (address: string, family: number) => [
+        [`dnsservices${family}`, parseAddress(address)],
+        ...["udp", "tcp"].map((protocol) => [`dnsservers${family}`, parseAddress(address), protocol, 53]),
+      ];
       assert.deepEqual(claims.get(own), [...both(IPS[0], 4), ...both(IPS[1], 6)]);
       assert.deepEqual(servers.problems(), []);
       servers.apply([{ type: "delete", kind: "Service", key }]);
