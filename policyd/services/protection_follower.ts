@@ -18,16 +18,11 @@ export class ProtectionFollower {
     this.#protection = protection;
   }
 
-  /** Records the result of compiling a Service. */
-  compiled(service: Service, refused: readonly RefusedFrontend[]): void {
-    const text = this.#textOf(service, refused);
-    if (text === "") this.#refused.delete(service.key);
-    else this.#refused.set(service.key, text);
-  }
-
-  /** Forgets a deleted Service. */
-  removed(key: string): void {
-    this.#refused.delete(key);
+  /** Records the state in which a Service's frontends are assigned; undefined for one that is gone. */
+  assigned(key: string, service: Service | undefined, context: CompileContext): void {
+    const text = service === undefined ? "" : this.#textOf(service, context);
+    if (text === "") this.#refused.delete(key);
+    else this.#refused.set(key, text);
   }
 
   /**
@@ -42,7 +37,7 @@ export class ProtectionFollower {
     return [...parts].flatMap(([key, { service }]) => {
       const before = this.#refused.get(key);
       if (before === undefined && !this.#mayBeRefused(service)) return [];
-      return this.#textOf(service, refusedFrontends(service, context)) === (before ?? "") ? [] : key;
+      return this.#textOf(service, context) === (before ?? "") ? [] : key;
     });
   }
 
@@ -52,10 +47,15 @@ export class ProtectionFollower {
     return clusterIps.some((address) => this.#protection?.isProtectedAddress(address) === true);
   }
 
-  #textOf({ clusterIps, externalIps }: Service, refused: readonly RefusedFrontend[]): string {
+  #textOf(service: Service, context: CompileContext): string {
+    const { clusterIps, externalIps } = service;
     const own = clusterIps.filter((address) => this.#protection?.isProtectedAddress(address) === true);
     const ofNodes = externalIps.filter((address) => this.#protection?.isNodeAddress(address) === true);
-    return [...own.map(String), ...ofNodes.map(String), ...refused.map(textOfFrontend)].join();
+    return [
+      ...own.map(String),
+      ...ofNodes.map(String),
+      ...refusedFrontends(service, context).map(textOfFrontend),
+    ].join();
   }
 }
 

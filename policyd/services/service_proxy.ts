@@ -153,6 +153,7 @@ export class ServiceProxy implements ObjectConsumer {
     this.#decide(parts, context);
     const others = new Set<string>();
     for (const [key, service] of parts) {
+      this.#protection.assigned(key, service, context);
       for (const other of this.#holders.replace(key, service, context)) others.add(other);
     }
     return others;
@@ -225,7 +226,6 @@ export class ServiceProxy implements ObjectConsumer {
     const compiled = { ...all, problems: [...part.problems, ...all.problems] };
     this.#enqueue(this.#room.compiled(key, size, compiled.lacksRoom, begun));
     for (const follower of this.#followers) follower.compiled?.(service, compiled);
-    this.#protection.compiled(service, compiled.refused);
     this.#left(key);
     const served = { service, slices, context, holders: this.#holders };
     for (const follower of this.#followers) follower.replace?.(key, served);
@@ -268,7 +268,6 @@ export class ServiceProxy implements ObjectConsumer {
     this.#claim(ownerOf(key), []);
     this.#enqueue(this.#room.remove(key));
     for (const follower of this.#followers) follower.removed?.(key);
-    this.#protection.removed(key);
     this.#setRestricted(key, false);
     this.#left(key);
     for (const follower of this.#followers) follower.replace?.(key, undefined);

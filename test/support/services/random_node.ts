@@ -12,6 +12,7 @@ import { rulesetOver } from "../ruleset/bench.ts";
 import { attachmentElements } from "../../../policyd/node/attachment_elements.ts";
 import { nodeTables } from "../../../policyd/node/tables/tables.ts";
 import { NodeAddressSets } from "../../../policyd/node/node_address_sets.ts";
+import { ProtectedSocketIndex } from "../../../policyd/protection/socket_index.ts";
 import { ServiceProxy } from "../../../policyd/services/service_proxy.ts";
 import { serviceElements } from "../../../policyd/services/elements/node_elements.ts";
 import type { TurnBounds } from "../../../policyd/services/service_turns.ts";
@@ -84,17 +85,19 @@ export class EventNode {
   ) {
     this.#kernel = kernel;
     this.#ruleset = rulesetOver(kernel, tables, { clock });
+    const judge = new NodeJudge({ nodeName: "n1", ownCidrs: [] });
+    const protection = new ProtectedSocketIndex({ ports: [], sockets: [] }, judge);
     const proxy = new ServiceProxy({
       nodeName: "n1",
       ruleset: this.#ruleset,
       clock,
       nodePortAddresses: ["primary"],
       refuseExternalIps: false,
+      protection,
       ...(turn && { turn }),
     });
-    const judge = new NodeJudge({ nodeName: "n1", ownCidrs: [] });
     const ofNodes = { nodeName: "n1", isTunnel: false, nodePortAddresses: [], judge };
-    this.#components = inTurn(judge, new NodeAddressSets({ ruleset: this.#ruleset, ...ofNodes }), proxy);
+    this.#components = inTurn(judge, new NodeAddressSets({ ruleset: this.#ruleset, ...ofNodes }), protection, proxy);
     for (const event of known) this.apply(event);
     proxy.synced();
     this.#ruleset.start();

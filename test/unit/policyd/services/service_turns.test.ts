@@ -9,7 +9,8 @@ import { parseAddress } from "../../../../kernel/ip/address.ts";
 import { FakeNftables } from "../../../support/nftables/fake/fake_nftables.ts";
 import { FakeClock } from "../../../support/fake_clock.ts";
 import { INET_TABLE } from "../../../../policyd/ruleset/table_part.ts";
-import { EventNode, TABLES_WITHOUT_RULES } from "../../../support/services/random_node.ts";
+import type { ObjectChange } from "../../../../objects/model.ts";
+import { ClusterState, EventNode, TABLES_WITHOUT_RULES } from "../../../support/services/random_node.ts";
 import { readScenario } from "../../../support/services/scenario.ts";
 
 const SHORT = { milliseconds: Number.POSITIVE_INFINITY, elements: 20, large: 10 };
@@ -99,6 +100,46 @@ describe("policyd/services: turns", () => {
     turns.work();
     assert.deepEqual([runs, turns.size], [2, 0]);
   });
+
+  for (const [what, externalIPs, nodePort] of [
+    ["a Node's address, behind a node port,", ["192.0.2.2"], 31000],
+    ["a Node's pod CIDR", ["10.244.2.7"], undefined],
+  ] as const) {
+    it(`DP-11 CLAIM-05: an external IP in ${what} is served as after a fresh start when the Node goes while the work waits`, () => {
+      const clock = new FakeClock();
+      const node = new EventNode(new FakeNftables(), clock, TABLES_WITHOUT_RULES, [], SHORT);
+      const known = new ClusterState();
+      const apply = (...changes: readonly ObjectChange[]): void => {
+        for (const change of changes) for (const one of [known, node]) one.apply({ type: "object", change });
+      };
+      const set = (kind: string, name: string, spec: object, rest: object = {}): ObjectChange => {
+        const creationTimestamp = `2026-01-0${name === "b" ? 2 : 1}T00:00:00Z`;
+        const object = { apiVersion: "v1", kind, metadata: { name, creationTimestamp }, spec, ...rest };
+        const [read = assert.fail()] = readScenario(JSON.stringify(object));
+        return { type: "set", kind: read.kind, key: read.key, object: read };
+      };
+      const assertFresh = (): void => {
+        clock.pass(0);
+        const fresh = new EventNode(new FakeNftables(), new FakeClock(), TABLES_WITHOUT_RULES, known.events());
+        fresh.settle(0);
+        assert.deepEqual(node.content(), fresh.content());
+      };
+      const status = { addresses: [{ type: "InternalIP", address: "192.0.2.2" }] };
+      apply(set("Node", "n2", { podCIDRs: ["10.244.2.0/24"] }, { status }));
+      clock.pass(0);
+      const ports = Array.from({ length: 100 }, (_, i) => ({ name: `p${i}`, port: i + 1 }));
+      const own = { type: "NodePort", clusterIP: "10.96.0.2", ports: [{ port: 80, nodePort }] };
+      apply(
+        set("Service", "large", { clusterIP: "10.96.0.9", ports }),
+        set("Service", "c", { clusterIP: "10.96.0.1", externalIPs, ports: [{ port: nodePort ?? 80 }] }),
+        set("Service", "b", own),
+        { type: "delete", kind: "Node", key: "n2" },
+      );
+      assertFresh();
+      apply(set("Service", "b", { ...own, externalIPs }));
+      assertFresh();
+    });
+  }
 
   it("SHARE-09: a Service that was compiled while another one had room reserved that it did not need gets that room", () => {
     const claims = new Map<string, readonly DesiredElement[]>();
