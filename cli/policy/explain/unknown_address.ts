@@ -21,8 +21,10 @@ import { counted } from "../../output/text.ts";
 
 /** The most names in a line. */
 const MOST_TOLD = 5;
-/** Pods whose addresses are not in the input are taken to have private ones (RFC 1918, RFC 4193). */
-const OF_PODS = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"].map((text) => parseCidr(text));
+/** Pods whose addresses are not in the input are taken to have private ones (RFC 1918, RFC 4193, RFC 6598). */
+const OF_PODS = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"].map((text) =>
+  parseCidr(text),
+);
 
 /** A rule that might match if the input had the address of an end, or the labels of its namespace. */
 export interface UnknownMatch {
