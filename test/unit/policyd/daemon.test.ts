@@ -211,7 +211,7 @@ describe("policyd/daemon", () => {
     assert.equal(clock.pending, 0);
   });
 
-  it("STATUS-01: a registration in vain is the pod's own where the API server has deleted its Pod or Namespace, and not where the daemon may only not have read them", async () => {
+  it("STATUS-01: a registration that waits in vain fails by its pod's own code where the API server does not have the Pod or Namespace, and not where the daemon may not have read them yet", async () => {
     component.obstacle = new Promise(() => {});
     const codeOf = async (attachment = attachmentRecord()): Promise<unknown> => {
       const refused = daemon.register(attachment, 1000).catch((error: unknown) => error);
