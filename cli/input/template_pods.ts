@@ -3,7 +3,7 @@ import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 import { workloadKeyOf } from "../../objects/workload_name.ts";
 import { frozenLabels } from "../../objects/name.ts";
 import type { Manifest } from "./manifests.ts";
-import { COMPLETION_INDEX, CONTROLLER_LABELS, INJECTED_LABELS } from "./workload.ts";
+import { COMPLETION_INDEX, CONTROLLER_LABELS, INJECTED_LABELS } from "./added_labels.ts";
 
 /** Returns the pods that stand for templates, without those whose template a given pod of the same workload shows. */
 export function unshownPods(templates: readonly Manifest<Pod>[], pods: readonly Pod[]): readonly Manifest<Pod>[] {

@@ -4,7 +4,7 @@ import type { Labels, Pod } from "../../../objects/model.ts";
 import { NAMESPACE_NAME } from "../../../objects/name.ts";
 import type { PodEntry, PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import type { Connection } from "./connection.ts";
-import { CONTROLLER_LABELS } from "../../input/workload.ts";
+import { CONTROLLER_LABELS } from "../../input/added_labels.ts";
 
 /** Returns the pod with an address; undefined for a node's address and for an unknown one. */
 export function entryAt({ owners, pods }: PolicyIndex, address: Address): PodEntry | undefined {
