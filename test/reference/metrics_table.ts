@@ -5,7 +5,7 @@ import { PolicySums } from "../../policyd/metrics/policy_sums.ts";
 import { SyncTimes } from "../../policyd/metrics/sync_times.ts";
 import { tableOf } from "./table.ts";
 
-export const METRIC_COLUMNS = ["metric", "type", "labels", "what it tells"] as const;
+export const METRIC_COLUMNS = ["metric", "labels", "what it tells"] as const;
 
 /** A metric that the daemon exports. */
 export interface ExportedMetric {
@@ -69,9 +69,8 @@ function labelsOf(metric: object): readonly string[] {
 }
 
 export function metricsTable(): string {
-  const rows = exportedMetrics().map(({ name, type, labels, help }) => [
+  const rows = exportedMetrics().map(({ name, labels, help }) => [
     `\`${name}\``,
-    type,
     labels.map((label) => `\`${label}\``).join(", "),
     help,
   ]);

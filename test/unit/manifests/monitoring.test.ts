@@ -37,11 +37,11 @@ const queries = (): readonly string[] => dashboard().panels.flatMap(({ targets }
 
 /** Returns the metrics that the reference lists, with their labels. */
 function reference(): ReadonlyMap<string, readonly string[]> {
-  const rows = readFileSync("docs/metrics.md", "utf8").matchAll(/^\| `([a-z_]+)` \| (\w+) \| ([^|]*)\|/gm);
+  const text = readFileSync("docs/metrics.md", "utf8");
   return new Map(
-    [...rows].flatMap(([, name = "", type, labels = ""]) => {
+    [...text.matchAll(/^\| `([a-z_]+)` \| ([^|]*)\|/gm)].flatMap(([, name = "", labels = ""]) => {
       const own = [...labels.matchAll(/`(\w+)`/g)].map(([, label = ""]) => label);
-      const ends = type === "histogram" ? ["_bucket", "_sum", "_count"] : [];
+      const ends = text.includes(`\`${name}\` is a histogram`) ? ["_bucket", "_sum", "_count"] : [];
       return [name, ...ends.map((end) => name + end)].map((one): readonly [string, readonly string[]] => [
         one,
         ends.length > 0 ? [...own, "le"] : own,
