@@ -133,7 +133,7 @@ describe("a daemon with impossible input", function () {
     put(node("node1", "10.244.1.0/24"), node("other", "10.244.0.0/16"));
     await expectWaiting(
       running,
-      /Node node1 spec\.podCIDRs: 10\.244\.1\.0\/24: .*overlaps with 10\.244\.0\.0\/16 of Node other/,
+      /Node node1: pod CIDRs 10\.244\.1\.0\/24: .*overlaps with 10\.244\.0\.0\/16 of Node other/,
     );
     put(node("node1", "10.244.1.0/24", "10.244.1.128/25"));
     await expectWaiting(running, /10\.244\.1\.128\/25: expected at most one prefix of each family/);
