@@ -62,6 +62,8 @@ export class FlowLedger implements Lifecycle {
   readonly #subscription: RenewedSubscription;
   #overruns = 0;
   #last = 0;
+  /** The number of the last file with all rows that is not torn. */
+  #whole = 0;
   #changes = 0;
   /** Rows in the change files. */
   #changedRows = 0;
@@ -141,11 +143,12 @@ export class FlowLedger implements Lifecycle {
   async #load(): Promise<void> {
     const { ledger, place, logger } = this.#parts;
     try {
-      const { rows, problems, last } = await inTurns(readLedger(place));
+      const { rows, problems, last, whole } = await inTurns(readLedger(place));
       for (const problem of problems) logger.warn("a file of the flow ledger is not used", { reason: problem });
       await inTurns(ledger.load(rows));
       ledger.takeChanged();
       this.#last = last;
+      this.#whole = whole;
       this.#needsAll = problems.length > 0;
     } catch (error) {
       this.#failed(error);
@@ -229,7 +232,8 @@ export class FlowLedger implements Lifecycle {
     // A row that changes meanwhile is also in the next change file.
     const text = await inTurns(textOf(needsAll ? ledger.rows() : changed));
     if (needsAll) {
-      writeAll(place, ++this.#last, text);
+      writeAll(place, ++this.#last, text, this.#whole);
+      this.#whole = this.#last;
       this.#changes = 0;
       this.#changedRows = 0;
     } else {

@@ -21,6 +21,8 @@ export interface WrittenLedger {
   readonly problems: readonly string[];
   /** The number of the last file; 0 without any. */
   readonly last: number;
+  /** The number of the file with all rows that was read; 0 without any. */
+  readonly whole: number;
 }
 
 const VERSION = 1;
@@ -54,7 +56,8 @@ export function* readLedger(place: LedgerPlace): Slices<WrittenLedger> {
   const problems: string[] = [];
   const rows = new Map<string, FlowRow>();
   const found = filesIn(place);
-  for (const { name, isWhole } of found) {
+  let whole = 0;
+  for (const { name, isWhole, number } of found) {
     const path = `${place.directory}/${name}`;
     try {
       const own = yield* rowsIn(place.read(path, LARGEST_FILE) ?? "");
@@ -62,13 +65,16 @@ export function* readLedger(place: LedgerPlace): Slices<WrittenLedger> {
         const key = `${row.observedAt} ${rowKey(row)}`;
         if (!rows.has(key)) rows.set(key, row);
       });
-      if (isWhole) break;
+      if (isWhole) {
+        whole = number;
+        break;
+      }
     } catch (error) {
       if (!(error instanceof DrawbridgeError)) throw error;
       problems.push(`${path}: ${error.message}; its flows are omitted`);
     }
   }
-  return { rows: [...rows.values()].toReversed(), problems, last: found[0]?.number ?? 0 };
+  return { rows: [...rows.values()].toReversed(), problems, last: found[0]?.number ?? 0, whole };
 }
 
 /** Writes the changes of an interval. @throws DrawbridgeError ERR_STORE */
@@ -80,11 +86,11 @@ export function writeChanges(place: LedgerPlace, number: number, text: string): 
  * Writes all rows and removes what came before the previous file with all rows. This one stays with its change files,
  * since the new file is torn if the power fails before the kernel has written it to the disk.
  *
+ * @param previous the number of the last one that is not torn; 0 without any
  * @throws DrawbridgeError ERR_STORE
  */
-export function writeAll(place: LedgerPlace, number: number, text: string): void {
+export function writeAll(place: LedgerPlace, number: number, text: string, previous: number): void {
   const { files, directory } = place;
-  const previous = filesIn(place).find(({ isWhole }) => isWhole)?.number ?? 0;
   replaceFile(files, directory, `all-${number}.jsonl`, text);
   for (const name of files.readDirectory(directory)) {
     const isOld = Number(NAME.exec(name)?.[2] ?? Infinity) < previous;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
@@ -170,6 +170,22 @@ describe("policyd/flows", () => {
     const names = readdirSync(place().directory).join(" ");
     assert.equal(names.match(/all-/g)?.length, 2, names);
     assert.ok((names.match(/changes-/g)?.length ?? 0) <= 5 + 4, names);
+  });
+
+  it("FLOW-04: the last file of all rows that is not torn stays when one follows that may be torn, too", async () => {
+    mkdirSync(place().directory);
+    writeFileSync(path.join(place().directory, "all-1.jsonl"), '{"version":1,"rows":0}\n');
+    writeFileSync(path.join(place().directory, "all-2.jsonl"), "");
+    const { events, flows } = await start();
+    const names = (): string => readdirSync(place().directory).toSorted().join(" ");
+    for (const [id, expected] of [
+      [1, "all-1.jsonl all-2.jsonl all-3.jsonl"],
+      [2, "all-1.jsonl all-2.jsonl all-3.jsonl changes-4.jsonl"],
+    ] as const) {
+      events.emit("conntrack", [tcp(id, "10.0.0.1", "10.0.1.1", "begun")]);
+      await flows.write();
+      assert.equal(names(), expected);
+    }
   });
 
   it("FLOW-07: outside addresses that a pod knows by a domain name are a row for each name, beside those that it does not", async () => {

@@ -69,7 +69,7 @@ describe("policyd/flows files", () => {
   });
 
   it("FLOW-04: changes apply after all rows, and a file of all rows replaces the files before the previous one", () => {
-    assert.deepEqual(atOnce(readLedger(place())), { rows: [], problems: [], last: 0 });
+    assert.deepEqual(atOnce(readLedger(place())), { rows: [], problems: [], last: 0, whole: 0 });
     writeChanges(place(), 1, fileOf(ROW));
     writeChanges(place(), 2, fileOf({ ...ROW, count: 4 }));
     assert.deepEqual(
@@ -77,34 +77,34 @@ describe("policyd/flows files", () => {
       [4],
     );
     writeFileSync(path.join(place().directory, ".changes-9.jsonl"), "left by a crash");
-    writeAll(place(), 3, fileOf({ ...ROW, count: 4 }));
+    writeAll(place(), 3, fileOf({ ...ROW, count: 4 }), 0);
     writeChanges(place(), 4, fileOf(PING));
     const names = (): readonly string[] => readdirSync(place().directory).toSorted();
     assert.deepEqual(names(), ["all-3.jsonl", "changes-1.jsonl", "changes-2.jsonl", "changes-4.jsonl"]);
     const { rows, last } = atOnce(readLedger(place()));
     assert.deepEqual([rows.map(({ protocol }) => protocol), last], [["TCP", "ICMP"], 4]);
     assert.equal(statSync(place().directory).mode & 0o777, 0o700);
-    writeAll(place(), 5, fileOf(PING));
+    writeAll(place(), 5, fileOf(PING), 3);
     assert.deepEqual(names(), ["all-3.jsonl", "all-5.jsonl", "changes-4.jsonl"]);
     assert.equal(atOnce(readLedger(place())).rows.length, 1, "the ledger had no room for the other row");
-    writeAll(place(), 6, fileOf(PING));
+    writeAll(place(), 6, fileOf(PING), 5);
     assert.deepEqual(names(), ["all-5.jsonl", "all-6.jsonl"]);
   });
 
   it("FLOW-04: a torn file of all rows is reported by name, and its rows are read from the files before it", () => {
     const [a, b, c, d] = [1, 2, 3, 4].map((port) => ({ ...ROW, port }));
     assert.ok(a !== undefined && b !== undefined && c !== undefined && d !== undefined);
-    writeAll(place(), 1, fileOf(a, b));
+    writeAll(place(), 1, fileOf(a, b), 0);
     writeChanges(place(), 2, fileOf(c));
     writeChanges(place(), 3, fileOf({ ...a, count: 4 }));
     const all = fileOf(b, c, { ...a, count: 4 });
-    writeAll(place(), 4, all);
+    writeAll(place(), 4, all, 1);
     writeChanges(place(), 5, fileOf(d, { ...c, count: 5 }));
     for (const length of [0, 1, all.length / 2, all.length - 1, all.length]) {
       writeFileSync(path.join(place().directory, "all-4.jsonl"), all.slice(0, length));
-      const { rows, problems, last } = atOnce(readLedger(place()));
+      const { rows, problems, last, whole } = atOnce(readLedger(place()));
       assert.deepEqual(
-        [rows.map(({ port, count }) => [port, count]), last],
+        [rows.map(({ port, count }) => [port, count]), last, whole],
         [
           [
             [2, 3],
@@ -113,6 +113,7 @@ describe("policyd/flows files", () => {
             [3, 5],
           ],
           5,
+          length === all.length ? 4 : 1,
         ],
         `${length} characters`,
       );
