@@ -27,6 +27,8 @@ interface FrontendClaim {
   readonly createdAt: number;
   /** For an external IP at a node's address: the node port whose holder has precedence. */
   readonly behind?: FrontendId;
+  /** For a claim of rank `BEHIND`: the external IPs that it stands for. */
+  readonly external?: readonly FrontendId[];
 }
 
 export function frontendId(frontend: Frontend, protocol: Protocol, family: Family): FrontendId {
@@ -162,8 +164,7 @@ export class FrontendHolders {
       holder === undefined || holder === one.key;
     for (const one of claimants) {
       if (one.rank !== Rank.BEHIND || one.key === key || isFirst(old, one) === isFirst(now, one)) continue;
-      const isHeld = (other: FrontendClaim): boolean => other.behind === id && this.holder(other.id) === one.key;
-      if (listOf(this.#claims.get(one.key)).some(isHeld)) touched.add(one.key);
+      if (one.external?.some((other) => this.holder(other) === one.key) === true) touched.add(one.key);
     }
   }
 }
@@ -186,7 +187,7 @@ function isBefore(a: FrontendClaim, b: FrontendClaim): boolean {
 function claimsOf(service: Service, context: CompileContext): readonly FrontendClaim[] {
   const { key, createdAt } = service;
   const claims: FrontendClaim[] = [];
-  const behind: FrontendClaim[] = [];
+  const behind = new Map<FrontendId, FrontendId[]>();
   for (const family of familiesOf(service)) {
     for (const port of service.ports) {
       const { protocol } = port;
@@ -195,15 +196,18 @@ function claimsOf(service: Service, context: CompileContext): readonly FrontendC
         if (frontend.type === "external" && context.protection?.isNodeAddress(frontend.address) === true) {
           const nodePort = frontendId({ type: "node port", port: frontend.port }, protocol, family);
           claims.push({ ...claim, behind: nodePort });
-          behind.push({ id: nodePort, key, rank: Rank.BEHIND, createdAt });
+          const external = behind.get(nodePort) ?? [];
+          behind.set(nodePort, external);
+          external.push(claim.id);
         } else claims.push(claim);
       }
     }
   }
   // The copy has exactly the needed length; an array that was pushed to has room for 16 more elements.
-  if (claims.length + behind.length < 2) return claims.slice();
+  if (claims.length + behind.size < 2) return claims.slice();
   const ids = new Set<FrontendId>();
-  return claims.concat(behind).filter(({ id }) => ids.size < ids.add(id).size);
+  const nodePorts = [...behind].map(([id, external]) => ({ id, key, rank: Rank.BEHIND, createdAt, external }));
+  return claims.concat(nodePorts).filter(({ id }) => ids.size < ids.add(id).size);
 }
 
 function rankOf({ type }: Frontend): Rank {

@@ -6,11 +6,12 @@ import type { CompileContext } from "../../../../../policyd/services/rules/conte
 import { compileAlone, readScenario } from "../../../../support/services/scenario.ts";
 
 const NODE_ADDRESS = "10.240.0.5";
+const OTHER_ADDRESS = "10.240.0.4";
 /** A node on which nothing is protected. */
 const protection: CompileContext["protection"] = {
   refusalOf: () => undefined,
   isProtectedAddress: () => false,
-  isNodeAddress: (address) => address === parseAddress(NODE_ADDRESS),
+  isNodeAddress: (address) => [NODE_ADDRESS, OTHER_ADDRESS].some((one) => address === parseAddress(one)),
 };
 const context: CompileContext = {
   nodeName: "n1",
@@ -71,5 +72,19 @@ describe("services/compile: a frontend that several Services claim", () => {
     assert.deepEqual(holdersOf(service("a", "10.96.0.1", [NODE_ADDRESS], 80, older)), []);
     const same = ["b", "c"].map((name, index) => service(name, `10.96.0.${index + 2}`, [], 30_001));
     assert.deepEqual(holdersOf(...same), ["Service default/c: port : node port TCP 30001 is Service default/b's"]);
+  });
+
+  it("a node port that comes, moves or goes concerns the Services that have an external IP at a node's address with its number", () => {
+    const holders = new FrontendHolders();
+    const replaced = (name: string, externalIPs: readonly string[], nodePort?: number): readonly string[] =>
+      [...holders.replace(`default/${name}`, service(name, "10.96.0.1", externalIPs, nodePort), context)].sort();
+    replaced("a", [NODE_ADDRESS, OTHER_ADDRESS]);
+    replaced("b", [NODE_ADDRESS]);
+    replaced("c", ["192.0.2.1"]);
+    assert.deepEqual(replaced("d", [], 80), ["default/a"]);
+    assert.deepEqual(replaced("a", [OTHER_ADDRESS]), ["default/b"]);
+    assert.deepEqual(replaced("d", [], 81), ["default/a", "default/b"]);
+    assert.deepEqual(replaced("d", [], 80), ["default/a", "default/b"]);
+    assert.deepEqual([...holders.replace("default/d", undefined, context)].sort(), ["default/a", "default/b"]);
   });
 });
