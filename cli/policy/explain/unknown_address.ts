@@ -11,6 +11,7 @@ import type {
   IndexedRule,
   PrefixRange,
 } from "../../../objects/semantics/policies/indexed_policy.ts";
+import { exemptionFromAll } from "../../../objects/semantics/policies/decide.ts";
 import { fitsPeer, fitsPort } from "../../../objects/semantics/policies/match.ts";
 import { type ResolvedEnd, resolveFlow } from "../../../objects/semantics/policies/party.ts";
 import { printable, shortList } from "../../../objects/printable.ts";
@@ -80,6 +81,9 @@ export function unknownMatches(
     if (isSelecting(by) || peers?.some((peer) => fitsPeer(peer, other)) === false) return undefined;
     return { lacks: "namespace", of: own.pod?.namespace ?? "" };
   };
+  const { isThroughService = false } = flow;
+  const question = { flow: resolved, traffic: flow, isThroughService, options: index.options };
+  if (exemptionFromAll(direction, question) !== undefined) return [];
   const asked = askedTiers(decision);
   const met = [...passed, ...(decision.type === "cluster rule" ? [decision.rule] : [])];
   const rulesOf = (policies: readonly (IndexedClusterPolicy | IndexedNetworkPolicy)[]): readonly AskedRule[] =>
@@ -173,7 +177,6 @@ export function tellUnknown(
 function askedTiers(decision: Decision): { readonly tiers: readonly ClusterPolicyTier[]; readonly network: boolean } {
   switch (decision.type) {
     case "exempt":
-      return { tiers: [], network: false };
     case "rule":
       return { tiers: ["Admin"], network: false };
     case "isolated":

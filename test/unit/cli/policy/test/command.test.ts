@@ -133,7 +133,7 @@ describe("policy test", () => {
 
   const list = (start: string, end: string): string =>
     Array.from({ length: 70 }, (_, i) => `{ ${start}${i + 1}${end} }`).join();
-  const lacking = pod("shop/db") + pod("shop/web") + pod("other/web");
+  const lacking = pod("shop/db") + pod("shop/web") + pod("other/web") + service("shop/db", "db", "{ port: 80 }");
   const db = (peer: string, more = ""): string =>
     networkPolicy("shop/db", `podSelector: { matchLabels: { app: db } }, ingress: [{ from: [${peer}]${more} }]`);
   const byTeam = "namespaceSelector: { matchLabels: { team: x } }";
@@ -142,7 +142,7 @@ describe("policy test", () => {
       "subject: { namespaces: {} }",
       "subject: { namespaces: { matchLabels: { team: x } } }",
     );
-  for (const [what, policy, from, expect, reason, port = "80"] of [
+  for (const [what, policy, from, expect, reason, port = "80", to = "shop/db"] of [
     [
       "a rule for addresses that pods may have",
       db("{ ipBlock: { cidr: 10.0.0.0/8 } }"),
@@ -203,6 +203,15 @@ describe("policy test", () => {
       "no Namespace object was read",
     ],
     [
+      "a Deny for the pods of labelled namespaces, which a pod meets by its own Service,",
+      forTeam("{}") + db("{ podSelector: {} }"),
+      "shop/db",
+      "allowed",
+      "no Namespace object was read",
+      "80",
+      "service/shop/db",
+    ],
+    [
       "a Deny for the pods of labelled namespaces from others",
       forTeam("{ matchLabels: { kubernetes.io/metadata.name: x } }"),
       "other/web",
@@ -236,7 +245,7 @@ describe("policy test", () => {
     ],
   ] as const)
     it(`PTEST-01 EXPLAIN-06: ${what} ${reason === undefined ? "leaves" : "does not leave"} the answer known where the input lacks what it asks for`, async () => {
-      const files = memoryFiles({ "a.yaml": lacking + policy, "e.yaml": head + entry(from, "shop/db", port, expect) });
+      const files = memoryFiles({ "a.yaml": lacking + policy, "e.yaml": head + entry(from, to, port, expect) });
       const { code, out } = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
       assert.equal(code, reason === undefined ? 0 : 3, out);
       assert.ok(reason === undefined || out.includes(`not known: ${reason}`), out);
