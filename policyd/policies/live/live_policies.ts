@@ -200,7 +200,7 @@ export class LivePolicies {
   /** The policies that select a pod. */
   policiesOf(pod: Pod): Selection {
     const [local] = this.locals.ofPod(pod.key);
-    const life = local?.life ?? { namespace: pod.namespace, retained: new Map(), isUnknown: false };
+    const life = local?.life ?? { namespace: pod.namespace, retained: new Map(), isUnknown: false, isFormer: false };
     return this.#policies.selectionOf(pod, life);
   }
 

@@ -56,9 +56,13 @@ export class PolicyLists {
     return this.#byNamespace.get(namespace)?.values() ?? [];
   }
 
-  /** The policies that select a pod, including those it retains. */
-  selectionOf(pod: SelectablePod, { namespace, retained }: NamespaceLife): Selection {
-    const there = this.#byNamespace.get(namespace);
+  /**
+   * The policies that select a pod, including those it retains.
+   *
+   * @param isFormer whether it is a pod of an earlier namespace of its name: the present one's policies are not its own
+   */
+  selectionOf(pod: SelectablePod, { namespace, retained }: NamespaceLife, isFormer: boolean): Selection {
+    const there = isFormer ? undefined : this.#byNamespace.get(namespace);
     const kept = [...retained.values()].filter(({ key }) => there?.has(key) !== true);
     const selects = (policy: NetworkPolicy | ClusterNetworkPolicy): boolean => subjectSelects(policy, pod);
     return {

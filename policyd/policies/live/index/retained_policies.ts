@@ -24,11 +24,14 @@ export interface NamespaceLife {
    * for all of its policies that were deleted shortly before.
    */
   readonly isUnknown: boolean;
+  /** Whether another namespace has its name by now. */
+  readonly isFormer: boolean;
 }
 
 interface OwnLife extends NamespaceLife {
   readonly retained: Map<string, NetworkPolicy>;
   isUnknown: boolean;
+  isFormer: boolean;
   /** "ending" until its object is gone. */
   phase: "active" | "ending" | "gone";
   /** The keys of attachments. */
@@ -146,6 +149,7 @@ export class RetainedPolicies {
     this.#keepRecent(life);
     for (const policy of this.#parts.policiesIn(name)) life.retained.set(policy.key, policy);
     life.phase = "gone";
+    life.isFormer = true;
     return life.retained.size > before || life.isUnknown !== wasUnknown;
   }
 
@@ -253,7 +257,7 @@ export class RetainedPolicies {
 }
 
 function newLife(namespace: string): OwnLife {
-  return { namespace, retained: new Map(), isUnknown: false, phase: "active", pods: new Set() };
+  return { namespace, retained: new Map(), isUnknown: false, isFormer: false, phase: "active", pods: new Set() };
 }
 
 /** Returns the life of a pod whose namespace was gone before this daemon started. */

@@ -67,7 +67,7 @@ export class ExpectedPods {
 
   #add(pod: Pod): ExpectedPodChange {
     // A namespace that is ending accepts no new pods, so no policies are retained for one.
-    const life = { namespace: pod.namespace, retained: new Map<string, never>(), isUnknown: false };
+    const life = { namespace: pod.namespace, retained: new Map<string, never>(), isUnknown: false, isFormer: false };
     const changed: ExpectedPod = { type: "expected", podKey: pod.key, life, pod, wanted: undefined };
     this.#pods.set(pod.key, changed);
     return { changed };

@@ -30,9 +30,13 @@ export class PodPolicies {
     return pod === undefined || !this.#hasLabels(pod) ? undefined : this.#selectable(pod);
   }
 
-  /** The policies that select a pod. */
+  /**
+   * The policies that select a pod. A pod that was attached before its new namespace was seen is in the former one's
+   * life; its Pod is there, and those of the former namespace are gone.
+   */
   selectionOf(pod: Pod, life: NamespaceLife): Selection {
-    return this.#parts.lists.selectionOf(this.#selectable(pod), life);
+    const { lists, members } = this.#parts;
+    return lists.selectionOf(this.#selectable(pod), life, life.isFormer && members.pod(pod.key) !== pod);
   }
 
   /** The profiles that should apply to the pod; undefined while they are not known. */
@@ -58,10 +62,10 @@ export class PodPolicies {
    * is computed when the profiles are requested.
    */
   *ahead(local: ProfiledPod): Slices<void> {
-    const { lists, profiles } = this.#parts;
-    const subject = this.subjectOf(local);
-    if (local.life === undefined || subject === undefined) return;
-    const { networkPolicies } = lists.selectionOf(subject, local.life);
+    const { profiles } = this.#parts;
+    const { life, pod } = local;
+    if (life === undefined || pod === undefined || !this.#hasLabels(pod)) return;
+    const { networkPolicies } = this.selectionOf(pod, life);
     for (const direction of DIRECTIONS) yield* compileProfileAhead(direction, networkPolicies);
     const found = this.profilesOf(local);
     for (const direction of DIRECTIONS) {

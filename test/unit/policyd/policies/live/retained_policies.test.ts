@@ -88,6 +88,43 @@ describe("policyd/policies/live/retained_policies", () => {
     assert.deepEqual(keys(), ["n/p"]);
   });
 
+  it("POL-58: policies of a namespace that is created again select its own pods, whenever they came, and none of the former one", () => {
+    const namespace = (uid: string) => objectOf("Namespace", { metadata: { name: "n", uid } });
+    const pod = (name: string) =>
+      objectOf("Pod", { metadata: { name, namespace: "n", uid: name }, spec: { nodeName: "node1" } });
+    const open = (name: string) => {
+      const spec = { podSelector: {}, policyTypes: ["Ingress"], ingress: [{}] };
+      return objectOf("NetworkPolicy", { metadata: { name, namespace: "n", uid: "2" }, spec });
+    };
+    const [former, early, denying] = [pod("former"), pod("early"), policy("deny")];
+    for (const { key, name } of [open("deny"), open("open")]) {
+      const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(0) });
+      const attach = (of: typeof former, address: string): void => {
+        node.change(set(of));
+        node.apply({ type: "attached", attachment: attachmentOf(of, [address]) });
+        node.settle();
+      };
+      const rulesOf = (of: typeof former): readonly string[] =>
+        node.component.live.policiesOf(of).networkPolicies.map((one) => `${one.key} ${one.ingress.length}`);
+      node.change(set(namespace("1")), set(denying));
+      attach(former, "10.0.0.1");
+      const closed = node.elements("ingress4");
+      node.change(gone(former), gone(denying), gone(namespace("1")));
+      attach(early, "10.0.0.2");
+      node.change(set(namespace("2")));
+      assert.deepEqual(rulesOf(former), ["n/deny 0"]);
+      node.change(set(open(name)));
+      node.settle();
+      assert.deepEqual(rulesOf(former), ["n/deny 0"]);
+      assert.ok(
+        closed.length === 1 && node.elements("ingress4").includes(closed[0] ?? ""),
+        "it is as closed as before",
+      );
+      assert.ok(rulesOf(early).includes(`${key} 1`), "its Pod is there");
+      node.stop();
+    }
+  });
+
   it("POL-58: the end of a namespace is seen between two lists if the second has another one with the name", () => {
     for (const next of [
       { ...ACTIVE, uid: "2" },
