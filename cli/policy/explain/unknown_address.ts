@@ -6,6 +6,7 @@ import { selects, unmet } from "../../../objects/semantics/policies/selector.ts"
 import { type Direction, DIRECTIONS, type Flow } from "../../../objects/semantics/policies/flow.ts";
 import type {
   IndexedClusterPolicy,
+  IndexedClusterRule,
   IndexedNetworkPolicy,
   IndexedPeer,
   IndexedRule,
@@ -97,7 +98,10 @@ export function unknownMatches(
     const last = rules.findIndex(({ by, rule }) =>
       met.some((one) => one.policy === by.policy.key && one.rule === rule.index),
     );
-    return last < 0 ? rules : rules.slice(0, last);
+    const before = last < 0 ? rules : rules.slice(0, last);
+    // A Pass leads to the same decision, unless one of its own tier decides.
+    const isDecisive = decision.type === "cluster rule" && decision.rule.tier === tier;
+    return before.filter(({ rule }) => isDecisive || !("rule" in rule) || rule.rule.action !== "Pass");
   });
   const ofNetworks = asked.network ? rulesOf(profile[direction].isolating) : [];
   return [...ofClusters, ...ofNetworks].flatMap((one) => {
@@ -111,7 +115,7 @@ export function unknownMatches(
 /** A rule that was evaluated, or would be if its policy selected the end, and its peers as they were written. */
 interface AskedRule {
   readonly by: IndexedClusterPolicy | IndexedNetworkPolicy;
-  readonly rule: IndexedRule;
+  readonly rule: IndexedRule | IndexedClusterRule;
   readonly written: readonly (PolicyPeer | ClusterPolicyPeer)[];
 }
 
