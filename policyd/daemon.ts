@@ -71,6 +71,9 @@ export class Daemon implements ObjectSink, RequestHandlers {
     this.#isSynced = true;
     this.#parts.logger.info("all objects read", this.#counts());
     this.#parts.judge.synced();
+    // Its verdict may differ from now on.
+    const used = this.#parts.judge.apply([]);
+    if (used.length > 0) for (const component of this.#parts.components) component.apply?.(used);
     for (const component of this.#parts.components) component.synced?.();
   }
 

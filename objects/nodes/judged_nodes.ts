@@ -35,14 +35,19 @@ export function judgeNodes(nodes: Iterable<Node>, options: JudgeOptions): Judged
   const certain = (node: Node | undefined): readonly Address[] =>
     certainOf(node, (address) => gateways.has(address) || services.some((range) => cidrContains(range, address)));
   const podCidrs = believedCidrs(sorted, certain, services, options, problems);
-  const addresses = believedAddresses(sorted, podCidrs, services, options, problems);
-  const judged = sorted.map(
-    ({ name }) =>
-      [
-        name,
-        Object.freeze({ name, addresses: addresses.get(name) ?? [], podCidrs: podCidrs.get(name) ?? [] }),
-      ] as const,
-  );
+  const pods = new PrefixIndex<string>();
+  for (const [node, cidrs] of podCidrs) for (const cidr of cidrs) pods.set(cidr, node);
+  const addresses = believedAddresses(sorted, pods, services, options, problems);
+  const judged = sorted.map(({ name, addresses: named }) => {
+    const believed = addresses.get(name) ?? [];
+    const ofOthersPods = named.flatMap(({ address }) =>
+      believed.includes(address) || (pods.find(address) ?? name) === name ? [] : [address],
+    );
+    return [
+      name,
+      Object.freeze({ name, addresses: believed, podCidrs: podCidrs.get(name) ?? [], ofOthersPods }),
+    ] as const;
+  });
   return Object.freeze({ nodes: new Map(judged), problemsOf: problems });
 }
 
@@ -213,17 +218,15 @@ function refusedClaims(
  * bridge's, and, where the node has a better one, an address that another Node names as well, as docker0's or a VIP, or
  * that is in a range of Services, as kube-ipvs0's, or in another Node's pod CIDR (D1).
  *
- * @param podCidrs the believed pod CIDRs
+ * @param pods the nodes by their believed pod CIDRs
  */
 function believedAddresses(
   sorted: readonly Node[],
-  podCidrs: ByNode<Cidr>,
+  pods: PrefixIndex<string>,
   services: readonly Cidr[],
   { nodeName, earlier, now }: JudgeOptions,
   problems: Problems,
 ): ByNode<Address> {
-  const pods = new PrefixIndex<string>();
-  for (const [node, cidrs] of podCidrs) for (const cidr of cidrs) pods.set(cidr, node);
   const ranges = new PrefixIndex<Cidr>();
   for (const range of services) ranges.set(range, range);
   const holders = new Map<number | bigint, string[]>();

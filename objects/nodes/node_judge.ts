@@ -1,10 +1,11 @@
 import { type Address, familyOf, formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrContains, doOverlap, formatCidr, hostCidr, isSameCidr } from "../../kernel/ip/cidr.ts";
 import type { Node, ObjectChange, ServiceCidr } from "../model.ts";
+import { type KeptNode, keptNode } from "./kept_node.ts";
 import { NodeClaimIndex } from "./overlap_index.ts";
 import { judgeNodes, usableRanges } from "./judged_nodes.ts";
 import { usableOf } from "./node_addresses.ts";
-import { unfitForPods } from "./reserved_addresses.ts";
+import { isReserved, unfitForPods } from "./reserved_addresses.ts";
 import { isLost, type JudgedNode, type JudgedNodes, type JudgeOptions, MOST_NOT_READY } from "./node_verdict.ts";
 
 /** Returns the names of the nodes whose verdict has changed since the last call; the first call returns all names. */
@@ -42,6 +43,9 @@ export class NodeJudge {
   /** Nodes that are not Ready, but not yet for so long that they lose claims. */
   readonly #notReady = new Set<string>();
   readonly #unread: Set<string>[] = [];
+  readonly #readChanged: VerdictReader = this.reader();
+  /** The Nodes that the other parts of the daemon get without some addresses, with these as text. */
+  readonly #shortened = new Map<string, string>();
   /** The text of the Services' ranges at the last verdict. */
   #ranges = "";
   #isWhole = true;
@@ -63,7 +67,8 @@ export class NodeJudge {
   /**
    * Applies changes; none when only time has passed.
    *
-   * @returns the changes for all other parts of the daemon, in which Nodes have the addresses that stay in use (D14)
+   * @returns the changes for all other parts of the daemon, in which Nodes have the addresses that stay in use (D14), and
+   *   none of other nodes' pods
    */
   apply(changes: readonly ObjectChange[]): readonly ObjectChange[] {
     const names: string[] = [];
@@ -76,16 +81,34 @@ export class NodeJudge {
     const ended = this.#ended(names);
     names.push(...ended, ...this.#newlyLost());
     if (names.length > 0) this.#changed(names);
-    if (this.#kept.size === 0 && ended.length === 0) return changes;
+    const further = new Set([...ended, ...this.#shorten()]);
+    if (this.#kept.size + this.#shortened.size + further.size === 0) return changes;
     const used = changes.map((change) => {
-      const object = change.kind === "Node" && change.type === "set" ? this.#kept.get(change.key)?.node : undefined;
-      return object === undefined ? change : ({ type: "set", kind: "Node", key: change.key, object } as const);
+      const { kind, type, key } = change;
+      const isOther = kind === "Node" && type === "set" && (this.#kept.has(key) || this.#shortened.has(key));
+      return isOther ? (this.#used(key)[0] ?? change) : change;
     });
-    const further = ended.flatMap((key): readonly ObjectChange[] => {
-      const object = this.#objects.get(key);
-      return object === undefined ? [] : [{ type: "set", kind: "Node", key, object }];
+    return [...used, ...[...further].flatMap((key) => this.#used(key))];
+  }
+
+  /** Returns a Node as the other parts of the daemon get it; nothing for one that is gone. */
+  #used(key: string): readonly ObjectChange[] {
+    const node = this.#objects.get(key);
+    if (node === undefined) return [];
+    const others = this.#nodes.get(key)?.ofOthersPods ?? [];
+    const addresses = node.addresses.filter(({ address }) => !others.includes(address));
+    return [{ type: "set", kind: "Node", key, object: others.length === 0 ? node : { ...node, addresses } }];
+  }
+
+  /** Returns the Nodes that get or lose addresses since other nodes' pod CIDRs have these, or have them no more. */
+  #shorten(): readonly string[] {
+    return [...this.#readChanged()].filter((key) => {
+      const before = this.#shortened.get(key) ?? "";
+      const now = this.#nodes.get(key)?.ofOthersPods.map(formatAddress).join() ?? "";
+      if (now === "") this.#shortened.delete(key);
+      else this.#shortened.set(key, now);
+      return now !== before;
     });
-    return [...used, ...further];
   }
 
   #changed(names: readonly string[]): void {
@@ -259,7 +282,9 @@ export class NodeJudge {
     const { nodeName, ownCidrs = [] } = this.#options;
     const podCidrs = name === nodeName && !node?.podCidrs.length ? ownCidrs : (node?.podCidrs ?? []);
     const fit = podCidrs.filter((cidr) => unfitForPods(cidr) === undefined);
-    this.#claims.set(name, [...fit, ...usableOf(node).map((address) => hostCidr(address))]);
+    const named = new Set(node?.addresses.map(({ address }) => address));
+    const usable = [...named].filter((address) => !isReserved(address));
+    this.#claims.set(name, [...fit, ...usable.map((address) => hostCidr(address))]);
   }
 
   #judge(): void {
@@ -320,64 +345,8 @@ function isSame(a: JudgedNode | undefined, b: JudgedNode | undefined): boolean {
   return (
     a.addresses.length === b.addresses.length &&
     a.podCidrs.length === b.podCidrs.length &&
+    a.ofOthersPods.join() === b.ofOthersPods.join() &&
     a.addresses.every((address, index) => address === b.addresses[index]) &&
     a.podCidrs.every((cidr, index) => b.podCidrs[index] !== undefined && isSameCidr(cidr, b.podCidrs[index]))
   );
-}
-
-/** A Node as it is used while its object names less than before. */
-interface KeptNode {
-  readonly node: Node;
-  /** The Node as the API has it. */
-  readonly named: Node;
-  /** The addresses that it does not name: InternalIPs and ExternalIPs. */
-  readonly kept: readonly Address[];
-  /** The report, with the way out. */
-  readonly problem: string;
-}
-
-/**
- * Returns a Node with the addresses that it had before in a family of which it names none now, and with the family of
- * its first address still first; undefined where its object still names all of them. Cloud controllers that start again report
- * a Node without addresses, with one family or in another order for a while (kubernetes#68270). In such a family it
- * keeps its ExternalIPs as well.
- *
- * @param earlier the believed addresses
- * @param before the Node as it was used before
- * @param isTaken whether another Node names an address
- */
-function keptNode(
-  named: Node,
-  earlier: readonly Address[],
-  before: Pick<Node, "addresses"> | undefined,
-  isTaken: (address: Address) => boolean,
-): KeptNode | undefined {
-  const now = usableOf(named);
-  const kept = earlier.filter(
-    (address) => !now.some((one) => familyOf(one) === familyOf(address)) && !isTaken(address),
-  );
-  const [first] = earlier;
-  const all = [...now, ...kept];
-  const rank = (address: Address): number => Number(first === undefined || familyOf(address) !== familyOf(first));
-  const isOrdered = all[0] === undefined || rank(all[0]) === Math.min(...all.map(rank));
-  if (kept.length === 0 && isOrdered) return undefined;
-  const external = (before?.addresses ?? []).filter(
-    ({ type, address }) =>
-      type === "ExternalIP" &&
-      kept.some((one) => familyOf(one) === familyOf(address)) &&
-      !named.addresses.some((one) => one.address === address) &&
-      !isTaken(address),
-  );
-  const internal = kept.map((address) => ({ type: "InternalIP", address }) as const);
-  const addresses = [...named.addresses, ...internal, ...external].sort((a, b) => rank(a.address) - rank(b.address));
-  const what =
-    kept.length === 0
-      ? "names its InternalIPs in another order; the family that was first stays first until policyd restarts"
-      : `names no InternalIP of IPv${kept.map(familyOf).join(" and IPv")} any more; ${kept.map(formatAddress).join(", ")} stays in use until it does`;
-  return Object.freeze({
-    node: { ...named, addresses },
-    named,
-    kept: [...internal, ...external].map(({ address }) => address),
-    problem: `Node ${named.name}: ${what}`,
-  });
 }

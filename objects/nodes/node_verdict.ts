@@ -9,6 +9,8 @@ export interface JudgedNode {
   readonly addresses: readonly Address[];
   /** The believed pod CIDRs; those of two nodes do not overlap. */
   readonly podCidrs: readonly Cidr[];
+  /** The addresses of any type that it names and that belong to pods of another node, whose pod CIDR they are in. */
+  readonly ofOthersPods: readonly Address[];
 }
 
 export interface JudgedNodes {

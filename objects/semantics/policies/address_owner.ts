@@ -1,5 +1,6 @@
 import type { Address } from "../../../kernel/ip/address.ts";
 import type { Pod } from "../../model.ts";
+import { judgeNodes } from "../../nodes/judged_nodes.ts";
 import { addressesOfNode } from "../../nodes/node_addresses.ts";
 import type { PolicyObjects } from "./objects.ts";
 
@@ -17,8 +18,8 @@ export function isFinished({ phase }: Pod): boolean {
 export type AddressOwners = readonly [AddressOwner, ...AddressOwner[]];
 
 /**
- * Returns the pods and nodes of a cluster by their addresses. A node has its addresses whatever pods claim; of several
- * pods those have an address that run and are not terminating. Several that claim it equally all have it (POL-95).
+ * Returns the pods and nodes of a cluster by their addresses. A node has its addresses whatever pods claim,
+ * but none in another node's pod CIDR; of several pods those have an address that run and are not terminating. Several that claim it equally all have it (POL-95).
  */
 export function addressOwners({ pods, nodes }: PolicyObjects): ReadonlyMap<Address, AddressOwners> {
   const owners = new Map<Address, { readonly rank: number; readonly all: [AddressOwner, ...AddressOwner[]] }>();
@@ -33,8 +34,12 @@ export function addressOwners({ pods, nodes }: PolicyObjects): ReadonlyMap<Addre
     const owner = hostNetwork ? ({ type: "node", name: nodeName ?? "" } as const) : ({ type: "pod", key } as const);
     for (const address of addresses) claim(address, hostNetwork ? HOST_NETWORK : rankOf(pod), owner);
   }
+  const judged = judgeNodes(nodes.values(), { nodeName: "" }).nodes;
   for (const node of nodes.values()) {
-    for (const address of addressesOfNode(node)) claim(address, NODE, { type: "node", name: node.name });
+    const others = judged.get(node.name)?.ofOthersPods;
+    for (const address of addressesOfNode(node)) {
+      if (others?.includes(address) !== true) claim(address, NODE, { type: "node", name: node.name });
+    }
   }
   return new Map([...owners].map(([address, { all }]) => [address, all.length === 1 ? all : all.sort(byName)]));
 }

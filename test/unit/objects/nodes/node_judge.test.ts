@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { formatAddress } from "../../../../kernel/ip/address.ts";
+import { formatAddress, parseAddress } from "../../../../kernel/ip/address.ts";
 import { formatCidr, parseCidr } from "../../../../kernel/ip/cidr.ts";
 import { judge } from "../../../../objects/gate/gate.ts";
 import { judgeNodes } from "../../../../objects/nodes/judged_nodes.ts";
-import { internalAddresses } from "../../../../objects/nodes/node_addresses.ts";
 import type { Node, ObjectChange, ServiceCidr } from "../../../../objects/model.ts";
 import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
 import type { JudgedNodes } from "../../../../objects/nodes/node_verdict.ts";
@@ -32,7 +31,13 @@ const someAddress = fc.oneof(
 );
 
 type Drawn =
-  | { readonly kind: "Node"; readonly name: string; readonly addresses: string[]; readonly podCidrs: string[] }
+  | {
+      readonly kind: "Node";
+      readonly name: string;
+      readonly addresses: string[];
+      readonly external: string[];
+      readonly podCidrs: string[];
+    }
   | { readonly kind: "gone"; readonly name: string }
   | { readonly kind: "ServiceCIDR"; readonly cidrs: readonly string[] }
   | { readonly kind: "nothing" };
@@ -44,6 +49,7 @@ const someDrawn: fc.Arbitrary<Drawn> = fc.oneof(
       kind: fc.constant("Node" as const),
       name: fc.constantFrom(...NAMES),
       addresses: fc.array(someAddress, { maxLength: 3 }),
+      external: fc.array(someAddress, { maxLength: 1 }),
       podCidrs: fc.uniqueArray(someCidr, { maxLength: 2 }),
     }),
   },
@@ -90,7 +96,9 @@ class PlainJudge {
 function changeOf(drawn: Drawn, plain: PlainJudge): readonly ObjectChange[] {
   switch (drawn.kind) {
     case "Node": {
-      const object = node(drawn.name, drawn.addresses, drawn.podCidrs);
+      const internal = node(drawn.name, drawn.addresses, drawn.podCidrs);
+      const external = drawn.external.map((one) => ({ type: "ExternalIP", address: parseAddress(one) }) as const);
+      const object = { ...internal, addresses: [...internal.addresses, ...external] };
       plain.nodes.set(drawn.name, object);
       return [{ type: "set", kind: "Node", key: drawn.name, object }];
     }
@@ -111,15 +119,15 @@ function changeOf(drawn: Drawn, plain: PlainJudge): readonly ObjectChange[] {
 
 /** The Nodes by name and the problems, as text. */
 function textsOf({ nodes, problemsOf }: JudgedNodes): object {
-  const texts = [...nodes.values()].map(({ name, addresses, podCidrs }) => [
+  const texts = [...nodes.values()].map(({ name, addresses, podCidrs, ofOthersPods }) => [
     name,
-    { addresses: addresses.map(formatAddress), podCidrs: podCidrs.map(formatCidr) },
+    { addresses: addresses.map(formatAddress), podCidrs: podCidrs.map(formatCidr), ofOthersPods },
   ]);
   return { nodes: new Map(texts as [string, object][]), problems: new Map(problemsOf) };
 }
 
 describe("objects/nodes/node_judge", () => {
-  it("D1: after any changes, a NodeJudge equals judging all Nodes from the start, and its readers see each difference", () => {
+  it("D1: after any changes, a NodeJudge equals judging all Nodes from the start, its readers see each difference, and no other part gets a Node with an address of another node's pods", () => {
     const rounds = fc.array(fc.array(someDrawn, { minLength: 1, maxLength: 3 }), { maxLength: 12 });
     fc.assert(
       fc.property(rounds, rounds, (before, after) => {
@@ -127,6 +135,7 @@ describe("objects/nodes/node_judge", () => {
         const plain = new PlainJudge();
         const read = judged.reader();
         const known = new Map<string, string>();
+        const passedOn = new Map<string, Node>();
         const compare = (isSettled: boolean): void => {
           const expected = plain.judged(isSettled);
           assert.deepEqual(textsOf(judged.judged), textsOf(expected));
@@ -140,13 +149,20 @@ describe("objects/nodes/node_judge", () => {
               [one.name, JSON.stringify([one.addresses.map(formatAddress), one.podCidrs.map(formatCidr)])] as const,
           );
           assert.deepEqual(known, new Map(all));
+          for (const { name, addresses } of plain.nodes.values()) {
+            const others = expected.nodes.get(name)?.ofOthersPods ?? [];
+            const used = addresses.filter(({ address }) => !others.includes(address));
+            assert.deepEqual(passedOn.get(name)?.addresses, used, name);
+          }
         };
         const play = (round: readonly Drawn[]): boolean => {
           const distinct = new Map(round.map((drawn) => ["name" in drawn ? drawn.name : drawn.kind, drawn]));
           const servicesBefore = plain.services;
           const nodesBefore = new Map(plain.nodes);
           const changes = [...distinct.values()].flatMap((drawn) => changeOf(drawn, plain));
-          judged.apply(changes);
+          for (const change of judged.apply(changes)) {
+            if (change.type === "set" && change.object.kind === "Node") passedOn.set(change.key, change.object);
+          }
           return servicesBefore !== plain.services || !sameObjects(nodesBefore, plain.nodes);
         };
         for (const round of before) {
@@ -155,6 +171,7 @@ describe("objects/nodes/node_judge", () => {
         }
         plain.judged(false);
         judged.synced();
+        play([]);
         compare(true);
         // A change that says the same as before leads to no new judgement, so the plain reference must not judge
         // either.
@@ -168,7 +185,11 @@ function sameObjects(a: ReadonlyMap<string, Node>, b: ReadonlyMap<string, Node>)
   const text = (nodes: ReadonlyMap<string, Node>): string =>
     [...nodes.values()]
       .map(({ name, addresses, podCidrs }) =>
-        [name, ...internalAddresses({ addresses }).map(formatAddress), ...podCidrs.map(formatCidr)].join(),
+        [
+          name,
+          ...addresses.map(({ type, address }) => `${type} ${formatAddress(address)}`),
+          ...podCidrs.map(formatCidr),
+        ].join(),
       )
       .toSorted()
       .join("|");

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { parseAddress } from "../../../../../kernel/ip/address.ts";
+import { NodeJudge } from "../../../../../objects/nodes/node_judge.ts";
 import type { Node, Pod } from "../../../../../objects/model.ts";
 import { ClusterStore } from "../../../../../objects/store.ts";
 import { addressOwners } from "../../../../../objects/semantics/policies/address_owner.ts";
@@ -28,12 +29,20 @@ const pod = fc
     }),
   );
 
-const node = fc.subarray(ADDRESSES, { maxLength: 2 }).map((addresses): Node =>
-  objectOf("Node", {
-    metadata: { name: "n1" },
-    status: { addresses: addresses.map((address) => ({ type: "InternalIP", address })) },
-  }),
-);
+const node = fc
+  .record({
+    name: fc.constantFrom("n1", "n2"),
+    type: fc.constantFrom("InternalIP", "ExternalIP"),
+    addresses: fc.subarray(ADDRESSES, { maxLength: 2 }),
+    podCIDRs: fc.subarray(["10.0.0.0/30", "fd00::/64"], { maxLength: 1 }),
+  })
+  .map(({ name, type, addresses, podCIDRs }): Node =>
+    objectOf("Node", {
+      metadata: { name },
+      spec: { podCIDRs },
+      status: { addresses: addresses.map((address) => ({ type, address })) },
+    }),
+  );
 
 const step = fc.oneof(
   { weight: 4, arbitrary: fc.record({ object: pod, isGone: fc.constantFrom(false, false, true) }) },
@@ -46,11 +55,18 @@ describe("policyd/policies/live/address_owners", () => {
       fc.property(fc.array(step, { minLength: 1, maxLength: 30 }), (steps) => {
         const index = new MemberIndex();
         const store = new ClusterStore();
+        const judge = new NodeJudge({ nodeName: "" });
         for (const { object, isGone } of steps) {
           const { kind, key } = object;
-          store.apply([isGone ? { type: "delete", kind, key } : { type: "set", kind, key, object }]);
-          if (object.kind === "Pod") index.setPod(key, isGone ? undefined : object);
-          else index.setNode(key, isGone ? undefined : object);
+          const change = isGone
+            ? ({ type: "delete", kind, key } as const)
+            : ({ type: "set", kind, key, object } as const);
+          store.apply([change]);
+          for (const used of judge.apply([change])) {
+            const one = used.type === "set" ? used.object : undefined;
+            if (used.kind === "Pod") index.setPod(used.key, one?.kind === "Pod" ? one : undefined);
+            else index.setNode(used.key, one?.kind === "Node" ? one : undefined);
+          }
         }
         const expected = addressOwners(store);
         for (const text of ADDRESSES) {
