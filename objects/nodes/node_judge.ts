@@ -282,9 +282,11 @@ export class NodeJudge {
     const { nodeName, ownCidrs = [] } = this.#options;
     const podCidrs = name === nodeName && !node?.podCidrs.length ? ownCidrs : (node?.podCidrs ?? []);
     const fit = podCidrs.filter((cidr) => unfitForPods(cidr) === undefined);
-    const named = new Set(node?.addresses.map(({ address }) => address));
-    const usable = [...named].filter((address) => !isReserved(address));
-    this.#claims.set(name, [...fit, ...usable.map((address) => hostCidr(address))]);
+    const internal = usableOf(node);
+    const external = (node?.addresses ?? []).flatMap(({ address }) =>
+      internal.includes(address) || isReserved(address) ? [] : [hostCidr(address)],
+    );
+    this.#claims.set(name, [...fit, ...internal.map((address) => hostCidr(address))], external);
   }
 
   #judge(): void {

@@ -54,6 +54,8 @@ export class OverlapIndex<T extends Prefixed> {
 /** A prefix that a node claims; an address is a prefix of full length. */
 interface CidrClaim extends Prefixed {
   readonly node: string;
+  /** Whether it is an ExternalIP, which affects no other node's: many nodes may name the same one. */
+  readonly isExternal: boolean;
 }
 
 /** An index of the prefixes that nodes claim. It finds all nodes that a change concerns without checking the others. */
@@ -61,21 +63,28 @@ export class NodeClaimIndex {
   readonly #claims = new Map<string, readonly CidrClaim[]>();
   readonly #index = new OverlapIndex<CidrClaim>();
 
-  /** Sets a node's claims; an empty list removes them. */
-  set(node: string, cidrs: readonly Cidr[]): void {
-    const claims = cidrs.map((cidr) => ({ node, cidr, first: networkAddress(cidr) }));
+  /** Sets a node's claims and its ExternalIPs; empty lists remove them. */
+  set(node: string, cidrs: readonly Cidr[], external: readonly Cidr[]): void {
+    const claimTo = (cidr: Cidr, isExternal: boolean): CidrClaim => ({
+      node,
+      cidr,
+      first: networkAddress(cidr),
+      isExternal,
+    });
+    const claims = [...cidrs.map((cidr) => claimTo(cidr, false)), ...external.map((cidr) => claimTo(cidr, true))];
     for (const claim of this.#claims.get(node) ?? []) this.#index.delete(claim);
     for (const claim of claims) this.#index.add(claim);
     if (claims.length === 0) this.#claims.delete(node);
     else this.#claims.set(node, claims);
   }
 
-  /** Returns the nodes with a prefix that overlaps one of a node's; includes the node itself if it has any. */
+  /** Returns the nodes with a prefix that overlaps one of a node's, unless both are ExternalIPs. */
   touching(node: string): ReadonlySet<string> {
     const found = new Set<string>();
     for (const claim of this.#claims.get(node) ?? []) {
-      for (const other of this.#index.from(claim)) found.add(other.node);
-      for (const other of this.#index.around(claim)) found.add(other.node);
+      for (const other of [...this.#index.from(claim), ...this.#index.around(claim)]) {
+        if (!claim.isExternal || !other.isExternal) found.add(other.node);
+      }
     }
     return found;
   }

@@ -6,6 +6,7 @@ import { judge } from "../../../../objects/gate/gate.ts";
 import { judgeNodes } from "../../../../objects/nodes/judged_nodes.ts";
 import type { Node, ObjectChange, ServiceCidr } from "../../../../objects/model.ts";
 import { NodeJudge } from "../../../../objects/nodes/node_judge.ts";
+import { NodeClaimIndex } from "../../../../objects/nodes/overlap_index.ts";
 import type { JudgedNodes } from "../../../../objects/nodes/node_verdict.ts";
 import { node } from "../../../support/routes/machine.ts";
 
@@ -178,6 +179,15 @@ describe("objects/nodes/node_judge", () => {
         for (const round of after) if (play(round)) compare(true);
       }),
     );
+  });
+
+  it("a Node is judged together with those whose pod CIDR has its ExternalIP, and not with all that name the same one", () => {
+    const claims = new NodeClaimIndex();
+    const [shared, podCidr] = [parseCidr("198.51.100.1/32"), parseCidr("198.51.100.0/24")];
+    for (let i = 0; i < 300; i++) claims.set(`n${i}`, [], [shared]);
+    assert.deepEqual(claims.together(["n7"], 256), new Set(["n7"]));
+    claims.set("pods", [podCidr], []);
+    assert.ok(claims.touching("n7").has("pods") && claims.touching("pods").has("n7"));
   });
 });
 
