@@ -1,6 +1,6 @@
 import { keyText } from "../../kernel/nftables/encode/element.ts";
 import type { Element, Table } from "../../kernel/nftables/model/object.ts";
-import type { ClusterObject, Pod } from "../../objects/model.ts";
+import type { ClusterObject, ObjectChange, Pod } from "../../objects/model.ts";
 import type { Configuration } from "../../policyd/configuration/configuration.ts";
 import { Signal } from "../../policyd/lib/signal.ts";
 import type { Commit } from "../../policyd/ruleset/difference.ts";
@@ -45,7 +45,7 @@ export interface NodeRules {
  * @throws DrawbridgeError ERR_NFTABLES_VALUE when the bridge has a name no rule can hold
  */
 export function nodeRules(objects: readonly ClusterObject[], configuration: Configuration): NodeRules {
-  const { nodeName, masquerade } = configuration;
+  const { nodeName, masquerade, podCIDRs, serviceCIDRs } = configuration;
   // nft cannot read back the flags of an owned table.
   const tables = configuredTables({ ...configuration, tableOwner: false }).map(withVersion);
   const desired = new DesiredElements();
@@ -58,9 +58,11 @@ export function nodeRules(objects: readonly ClusterObject[], configuration: Conf
   const objectsOfTables = new DesiredObjects(tables);
   const provide = (owner: string, provided: ProvidedObjects): void => void objectsOfTables.replace(owner, provided);
   const wanted = { claim, provide };
+  const judge = new NodeJudge({ nodeName, ownCidrs: podCIDRs, serviceCidrs: serviceCIDRs });
+  const changes = judge.apply(changesTo(objects));
   const problems = [
-    ...claimServices(objects, configuration, wanted),
-    ...(configuration.policies ? claimPolicies(objects, localPods, configuration, wanted) : []),
+    ...claimServices(changes, configuration, wanted, judge),
+    ...(configuration.policies ? claimPolicies(changes, localPods, configuration, wanted) : []),
   ];
   return {
     tables: tables.map((fixed) => {
@@ -81,26 +83,25 @@ const CLOCK = { after: () => () => {}, now: () => 0 };
 
 /** Adds the rules of Services. @returns the problems of Services that cannot be served */
 function claimServices(
-  objects: readonly ClusterObject[],
+  changes: readonly ObjectChange[],
   configuration: Configuration,
   wanted: Wanted,
+  judge: NodeJudge,
 ): readonly string[] {
-  const { nodeName, podCIDRs, nodePortAddresses, refuseExternalIPs } = configuration;
+  const { nodeName, nodePortAddresses, refuseExternalIPs } = configuration;
   const ruleset = { ...wanted, committed: new Signal<Commit>(), isReconciled: false };
-  const judge = new NodeJudge({ nodeName, ownCidrs: podCIDRs, serviceCidrs: configuration.serviceCIDRs });
   const protection = new ProtectedSocketIndex(configuredSockets(configuration), judge);
   const ofNode = { nodeName, ruleset, clock: CLOCK, protection };
   const parts = { ...ofNode, nodePortAddresses, refuseExternalIps: refuseExternalIPs };
   const services = configuration.services ? [new ServiceProxy(parts)] : [];
   const components = [
-    judge,
     protection,
     ...services,
     ...openMasquerade(configuration, ruleset, judge).components,
     openNodeAddressSets(configuration, ruleset, judge),
     ...(configuration.policies ? [new OwnNetworks({ ruleset, nodeName, judge })] : []),
   ];
-  for (const each of components) each.apply(changesTo(objects));
+  for (const each of components) each.apply(changes);
   return services.flatMap((each) => each.problems());
 }
 
@@ -124,7 +125,7 @@ const SILENT = loggerOf("error", () => {});
  * @returns the problems of policies that are not enforced as written, and of pods that send and receive nothing
  */
 function claimPolicies(
-  objects: readonly ClusterObject[],
+  changes: readonly ObjectChange[],
   pods: readonly Pod[],
   configuration: Configuration,
   { claim, provide }: Wanted,
@@ -140,8 +141,8 @@ function claimPolicies(
     },
   });
   const notices = new PolicyNotices({ logger: SILENT, events: { tell: () => {} }, isEnforced: true });
-  notices.apply(changesTo(objects));
-  live.change(changesTo(objects));
+  notices.apply(changes);
+  live.change(changes);
   for (const pod of pods) live.attach(attachmentOf(pod));
   live.start();
   while (live.step());

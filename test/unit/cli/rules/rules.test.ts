@@ -59,6 +59,13 @@ describe("rules", () => {
       [elementsOf(none, "known4"), elementsOf(none, "ingress4")],
       [["10.244.1.7"], ["10.244.1.7 : return"]],
     );
+    const external = "10.0.0.12\n    - type: ExternalIP\n      address: 10.244.1.7";
+    const cluster = CLUSTER.replace("10.0.0.12", external);
+    assert.ok(cluster !== CLUSTER);
+    const named = (
+      await rules("worker-1", { "policies.yaml": POLICIES, "cluster.yaml": cluster }, "-f", "policies.yaml")
+    ).out;
+    assert.equal(named, out, "another node's pod keeps its address, as in the daemon");
     const backwards = POLICIES.split("---\n").toReversed().join("\n---\n");
     assert.equal(await text("worker-1", backwards), out, "the order of the policies does not matter");
   });
