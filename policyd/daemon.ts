@@ -123,7 +123,9 @@ export class Daemon implements ObjectSink, RequestHandlers {
       cancel = clock.after(wait - Math.min(LONGEST_MARGIN, wait / 4), () => {
         const reasons = new Set(components.flatMap((component) => component.awaits?.(attachment) ?? []));
         const reason = reasons.size === 0 ? "the kernel has not taken its rules yet" : [...reasons].join("; ");
-        const code = this.#isWithoutObjects(attachment) ? "ERR_POD_UNKNOWN" : "ERR_UNAVAILABLE";
+        // Without a reason the kernel is waited for, whatever objects are there.
+        const isOfPod = reasons.size > 0 && this.#isWithoutObjects(attachment);
+        const code = isOfPod ? "ERR_POD_UNKNOWN" : "ERR_UNAVAILABLE";
         reject(new DrawbridgeError(code, `the pod is not in force within ${wait} ms: ${reason}`));
       });
     });

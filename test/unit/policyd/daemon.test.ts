@@ -65,6 +65,7 @@ class NotingComponent implements ObjectConsumer, PodGate {
   leave: () => void = () => {};
   /** The promise that a registration waits for. */
   obstacle: Promise<void> | undefined;
+  reason: string | undefined = "no Pod object";
 
   apply(changes: readonly ObjectChange[]): void {
     this.asked.push(`apply ${changes.map(({ key }) => key).join()}`);
@@ -81,7 +82,7 @@ class NotingComponent implements ObjectConsumer, PodGate {
   }
 
   awaits(): string | undefined {
-    return this.obstacle === undefined ? undefined : "no Pod object";
+    return this.obstacle === undefined ? undefined : this.reason;
   }
 
   async unregister(): Promise<void> {
@@ -230,6 +231,9 @@ describe("policyd/daemon", () => {
     assert.equal(await codeOf(), "ERR_UNAVAILABLE", "the API server does not answer");
     source.stale = 0;
     assert.equal(await codeOf(), "ERR_POD_UNKNOWN");
+    component.reason = undefined;
+    assert.equal(await codeOf(), "ERR_UNAVAILABLE", "the kernel has not taken the rules");
+    component.reason = "no Pod object";
     const { pod: _, ...withoutPod } = attachmentRecord();
     assert.equal(await codeOf(withoutPod), "ERR_UNAVAILABLE", "a sandbox without a Pod");
     tell("Pod", { namespace: "default", name: "web-0", uid: "another" });
