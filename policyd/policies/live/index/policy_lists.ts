@@ -59,14 +59,16 @@ export class PolicyLists {
   /**
    * The policies that select a pod, including those it retains.
    *
-   * @param isFormer whether it is a pod of an earlier namespace of its name: the present one's policies are not its own
+   * @param isFormer whether it may be a pod of an earlier namespace of its name: if it retains some, the present one's
+   *   are not its own, and could open it
    */
   selectionOf(pod: SelectablePod, { namespace, retained }: NamespaceLife, isFormer: boolean): Selection {
-    const there = isFormer ? undefined : this.#byNamespace.get(namespace);
-    const kept = [...retained.values()].filter(({ key }) => there?.has(key) !== true);
     const selects = (policy: NetworkPolicy | ClusterNetworkPolicy): boolean => subjectSelects(policy, pod);
+    const own = [...retained.values()].filter(selects);
+    const there = isFormer && own.length > 0 ? undefined : this.#byNamespace.get(namespace);
+    const kept = own.filter(({ key }) => there?.has(key) !== true);
     return {
-      networkPolicies: [...(there?.values() ?? []), ...kept].filter(selects),
+      networkPolicies: [...(there?.values() ?? [])].filter(selects).concat(kept),
       clusterPolicies: [...this.#clusterPolicies.values()].filter(selects),
     };
   }

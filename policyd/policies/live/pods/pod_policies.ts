@@ -32,7 +32,7 @@ export class PodPolicies {
 
   /**
    * The policies that select a pod. A pod that was attached before its new namespace was seen is in the former one's
-   * life; its Pod is there, and those of the former namespace are gone.
+   * life; its Pod is there, and those of the former namespace are gone. Without Pods nobody can tell them apart.
    */
   selectionOf(pod: Pod, life: NamespaceLife): Selection {
     const { lists, members } = this.#parts;

@@ -88,7 +88,7 @@ describe("policyd/policies/live/retained_policies", () => {
     assert.deepEqual(keys(), ["n/p"]);
   });
 
-  it("POL-58: policies of a namespace that is created again select its own pods, whenever they came, and none of the former one", () => {
+  it("POL-58: policies of a namespace that is created again select its own pods, whenever they came, and none of the former one that keeps some", () => {
     const namespace = (uid: string) => objectOf("Namespace", { metadata: { name: "n", uid } });
     const pod = (name: string) =>
       objectOf("Pod", { metadata: { name, namespace: "n", uid: name }, spec: { nodeName: "node1" } });
@@ -123,6 +123,18 @@ describe("policyd/policies/live/retained_policies", () => {
       assert.ok(rulesOf(early).includes(`${key} 1`), "its Pod is there");
       node.stop();
     }
+    const node = new LiveNode({ kernel: new FakeNftables(), clock: new TickingClock(0) });
+    node.change(set(namespace("1")), set(former));
+    node.apply({ type: "attached", attachment: attachmentOf(former, ["10.0.0.1"]) });
+    node.change(gone(former), gone(namespace("1")), set(early));
+    node.apply({ type: "attached", attachment: attachmentOf(early, ["10.0.0.2"]) });
+    node.change(set(namespace("2")), set(denying));
+    node.settle();
+    const closed = node.elements("ingress4");
+    node.change(gone(early));
+    node.settle();
+    assert.deepEqual(node.elements("ingress4"), closed, "where the former one has no policies, nobody is opened");
+    node.stop();
   });
 
   it("POL-58: the end of a namespace is seen between two lists if the second has another one with the name", () => {
