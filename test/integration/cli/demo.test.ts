@@ -75,13 +75,14 @@ describe("the demo", function () {
     assert.equal(words.filter((text) => spoofs.test(text)).length, 2);
   });
 
-  /** Starts a demo in a process of its own, and waits until both its daemons run. */
-  async function startedDemo(): Promise<{ readonly demo: ChildProcess; readonly daemons: readonly number[] }> {
+  /** Starts a demo in a process of its own, and waits until both its daemons run. Returns the process ID of one. */
+  async function startedDemo(): Promise<{ readonly demo: ChildProcess; readonly daemon: number }> {
     const demo = spawn(process.execPath, [DEMO], { stdio: ["ignore", "ignore", "pipe"] });
     const isUp = (): boolean => demo.exitCode !== null || daemonsOf(demo).length === 2;
     await until(isUp, () => "the demo does not start two daemons");
     assert.equal(demo.exitCode, null);
-    return { demo, daemons: daemonsOf(demo) };
+    const [daemon = assert.fail("both daemons have ended")] = daemonsOf(demo);
+    return { demo, daemon };
   }
 
   async function assertNothingLeft(demo: ChildProcess): Promise<void> {
@@ -104,10 +105,10 @@ describe("the demo", function () {
   });
 
   it("the demo fails with one sentence when a daemon dies, and nothing is left", async () => {
-    const { demo, daemons } = await startedDemo();
+    const { demo, daemon } = await startedDemo();
     let words = "";
     demo.stderr?.setEncoding("utf8").on("data", (text: string) => (words += text));
-    for (const pid of daemons) process.kill(pid, "SIGKILL");
+    process.kill(daemon, "SIGKILL");
     const ended: unknown[] = await once(demo, "close");
     assert.deepEqual(ended, [1, null]);
     assert.match(words, /^demo: .*policyd/m);
