@@ -9,6 +9,8 @@ import type { ServiceObjects } from "./service_objects.ts";
 import { SERVICE_ELEMENTS } from "../../policyd/bounds.ts";
 import { servedWith } from "../../policyd/services/elements/service_size.ts";
 import { serviceKeyOf } from "../../objects/service_key.ts";
+import { judgeNodes } from "../../objects/nodes/judged_nodes.ts";
+import { usedNode } from "../../objects/nodes/node_verdict.ts";
 
 /** The settings by which nodes serve Services, from policyd's configuration. */
 export interface ServiceSettings extends Omit<ServiceConfiguration, "clusterCidrs"> {
@@ -76,11 +78,13 @@ export class ServiceWorlds {
     const stated = node?.podCidrs ?? [...store.nodes.values()].flatMap(({ podCidrs }) => podCidrs);
     const configured = stated.length > 0 ? [] : this.settings.podCidrs;
     const reached = FAMILIES.flatMap((family) => (isKnown ? (nodeAddress(this.#cluster, nodeName, family) ?? []) : []));
+    const nodes = [...store.nodes.values()];
+    const judged = judgeNodes(nodes, { nodeName }).nodes;
     const world: ServiceWorld = {
       nodeName,
       services: this.#services,
       endpointSlices: this.objects.endpointSlices,
-      nodes: [...store.nodes.values()],
+      nodes: nodes.map((one) => usedNode(one, judged.get(one.name))),
       localPods: new Set(this.#podsOn(nodeName).flatMap((pod) => this.#addressesOf(pod))),
       nodeAddresses: new Set([...own, ...reached]),
       configuration: { ...this.#configuration, clusterCidrs: [...configured, ...this.#configuration.clusterCidrs] },

@@ -6,7 +6,14 @@ import { NodeClaimIndex } from "./overlap_index.ts";
 import { judgeNodes, usableRanges } from "./judged_nodes.ts";
 import { usableOf } from "./node_addresses.ts";
 import { isReserved, unfitForPods } from "./reserved_addresses.ts";
-import { isLost, type JudgedNode, type JudgedNodes, type JudgeOptions, MOST_NOT_READY } from "./node_verdict.ts";
+import {
+  isLost,
+  type JudgedNode,
+  type JudgedNodes,
+  type JudgeOptions,
+  MOST_NOT_READY,
+  usedNode,
+} from "./node_verdict.ts";
 
 /** Returns the names of the nodes whose verdict has changed since the last call; the first call returns all names. */
 export type VerdictReader = () => ReadonlySet<string>;
@@ -95,9 +102,7 @@ export class NodeJudge {
   #used(key: string): readonly ObjectChange[] {
     const node = this.#objects.get(key);
     if (node === undefined) return [];
-    const others = this.#nodes.get(key)?.ofOthersPods ?? [];
-    const addresses = node.addresses.filter(({ address }) => !others.includes(address));
-    return [{ type: "set", kind: "Node", key, object: others.length === 0 ? node : { ...node, addresses } }];
+    return [{ type: "set", kind: "Node", key, object: usedNode(node, this.#nodes.get(key)) }];
   }
 
   /** Returns the Nodes that get or lose addresses since other nodes' pod CIDRs have these, or have them no more. */

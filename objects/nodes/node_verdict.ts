@@ -13,6 +13,13 @@ export interface JudgedNode {
   readonly ofOthersPods: readonly Address[];
 }
 
+/** Returns a Node as all parts use it: without the addresses of other nodes' pods. */
+export function usedNode(node: Node, judged: JudgedNode | undefined): Node {
+  const others = judged?.ofOthersPods ?? [];
+  if (others.length === 0) return node;
+  return { ...node, addresses: node.addresses.filter(({ address }) => !others.includes(address)) };
+}
+
 export interface JudgedNodes {
   /** The nodes by name; this node is missing if it has no Node object. */
   readonly nodes: ReadonlyMap<string, JudgedNode>;

@@ -2,6 +2,7 @@ import type { Address } from "../../../kernel/ip/address.ts";
 import type { Pod } from "../../model.ts";
 import { judgeNodes } from "../../nodes/judged_nodes.ts";
 import { addressesOfNode } from "../../nodes/node_addresses.ts";
+import { usedNode } from "../../nodes/node_verdict.ts";
 import type { PolicyObjects } from "./objects.ts";
 
 /** The owner of an address. */
@@ -36,10 +37,8 @@ export function addressOwners({ pods, nodes }: PolicyObjects): ReadonlyMap<Addre
   }
   const judged = judgeNodes(nodes.values(), { nodeName: "" }).nodes;
   for (const node of nodes.values()) {
-    const others = judged.get(node.name)?.ofOthersPods;
-    for (const address of addressesOfNode(node)) {
-      if (others?.includes(address) !== true) claim(address, NODE, { type: "node", name: node.name });
-    }
+    const used = usedNode(node, judged.get(node.name));
+    for (const address of addressesOfNode(used)) claim(address, NODE, { type: "node", name: node.name });
   }
   return new Map([...owners].map(([address, { all }]) => [address, all.length === 1 ? all : all.sort(byName)]));
 }

@@ -9,6 +9,7 @@ export interface ServiceWorld {
   readonly nodeName: string;
   readonly services: readonly Service[];
   readonly endpointSlices: readonly EndpointSlice[];
+  /** As all parts use them. */
   readonly nodes: readonly Node[];
   /** The addresses of this node's pods, except those in the host network. */
   readonly localPods: ReadonlySet<Address>;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { runCli } from "../../../support/cli/cli.ts";
+import { memoryFiles, runCli } from "../../../support/cli/cli.ts";
 import { assertGolden, fixtureFiles } from "../../../support/cli/golden.ts";
 import { ask, manifest, named, pod, service } from "../../../support/cli/objects.ts";
 
@@ -48,6 +48,26 @@ describe("cli/service/explain", () => {
     const args = "service explain --from shop/client --to service/shop/web:80 -o json";
     const { code, out } = await ask(objects, ...args.split(" "));
     assert.deepEqual([(JSON.parse(out) as { delivered: boolean }).delivered, code], [false, 1]);
+  });
+
+  it("EXPLAIN-09 D1: an external IP in a Node's pod CIDR is refused although another Node names it as ExternalIP", async () => {
+    const node = (name: string, cidr: string, addresses: string) =>
+      manifest("Node", `name: ${name}`, `spec: { podCIDRs: [${cidr}] }, status: { addresses: [${addresses}] }`);
+    const objects =
+      node(
+        "n1",
+        "10.244.1.0/24",
+        "{ type: InternalIP, address: 192.0.2.1 }, { type: ExternalIP, address: 10.244.2.7 }",
+      ) +
+      node("n2", "10.244.2.0/24", "{ type: InternalIP, address: 192.0.2.2 }") +
+      service("shop/web", "", "{ port: 80 }", "clusterIP: 10.96.0.10, externalIPs: [10.244.2.7]");
+    const files = memoryFiles({
+      "all.yaml": objects,
+      "policyd.yaml": "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicydConfiguration\n",
+    });
+    const args = "service explain -f all.yaml --config policyd.yaml --from 203.0.113.9 --to 10.244.2.7:80 --node n1";
+    const { out } = await runCli(args.split(" "), files);
+    assert.match(out, /shop\/web claims it and does not get it: it is an address of the pods' networks$/m);
   });
 
   it("EXPLAIN-09: a question without a node, about a headless Service, or with an unknown name is an error", async () => {
