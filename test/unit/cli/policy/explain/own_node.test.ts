@@ -9,7 +9,7 @@ const explain = (text: string, ...args: readonly string[]) => ask(text, "policy"
 const CLUSTER_DENY = clusterPolicy("all", "egress: [{ action: Deny, to: [{ nodes: {} }] }]");
 
 describe("cli/policy/explain: a pod and its own node", () => {
-  it("EXPLAIN-06: whether NetworkPolicies stop what a node, or a pod in its network, sends to a pod whose node is unknown is not known", async () => {
+  it("EXPLAIN-06: what NetworkPolicies deny between a node, or a pod in its network, and a pod whose node is unknown is not known", async () => {
     const remark =
       /it is not known on which node (shop\/db|each endpoint of service\/shop\/db) runs; NetworkPolicies do not stop its traffic with that node/;
     for (const [from, to, nodeName, isSaid, policies = DENY] of [
