@@ -96,7 +96,7 @@ describe("a large set that is read in pieces", () => {
     assert.deepEqual([...nft.elementsInPieces(table, other)].flat(), [{ key: [sampleAddress(1)] }]);
   });
 
-  it("POD-20: elements are found by their keys, without those that the set does not have", () => {
+  it("POD-20: elements are looked up by their keys, and a key that the set does not have is left out", () => {
     const keys = [3, MANY, 5, MANY + 1].map((number) => element(number).key);
     assert.deepEqual(nft.elements(table, targets, keys), [], "no such set");
     nft.commit(tableChanges(table, new Map([[targets.name, elements(0, MANY)]])));

@@ -115,7 +115,7 @@ describe("cni/configuration accepts", () => {
     ]);
   });
 
-  it("R3: host ports of the pod's families, one address's beside those of all, and each once", () => {
+  it("R3: a pod gets the host ports of its families, those of one address beside those of all addresses, and a repeated one once", () => {
     const subnets = { 4: "10.244.1.0/24", 6: "fd00:244:1::/64" } as const;
     const rows: readonly (readonly [
       families: readonly (4 | 6)[],

@@ -181,7 +181,7 @@ describe("objects/nodes/node_judge", () => {
     );
   });
 
-  it("a Node is judged together with those whose pod CIDR has its ExternalIP, and not with all that name the same one", () => {
+  it("a Node is judged together with the Nodes whose pod CIDR has its ExternalIP, and not with all that name the same ExternalIP", () => {
     const claims = new NodeClaimIndex();
     const [shared, podCidr] = [parseCidr("198.51.100.1/32"), parseCidr("198.51.100.0/24")];
     for (let i = 0; i < 300; i++) claims.set(`n${i}`, [], [shared]);

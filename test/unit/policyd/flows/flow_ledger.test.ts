@@ -172,7 +172,7 @@ describe("policyd/flows", () => {
     assert.ok((names.match(/changes-/g)?.length ?? 0) <= 5 + 4, names);
   });
 
-  it("FLOW-04: the last file of all rows that is not torn stays when one follows that may be torn, too", async () => {
+  it("FLOW-04: the last complete file of all rows stays after the next one is written, which may be torn", async () => {
     mkdirSync(place().directory);
     writeFileSync(path.join(place().directory, "all-1.jsonl"), '{"version":1,"rows":0}\n');
     writeFileSync(path.join(place().directory, "all-2.jsonl"), "");

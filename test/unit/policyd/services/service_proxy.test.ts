@@ -116,7 +116,7 @@ status: {loadBalancer: {ingress: [{ip: 192.0.2.80}]}}
     assert.equal(claims.get("affinity timeout 1128")?.length, 2, "the elements that lead to its chains");
   });
 
-  it("POD-20: the ports whose clients stay are known by their numbers in the clients' entries", () => {
+  it("POD-20: the ports with session affinity are listed by the numbers that their clients' entries have", () => {
     const { component, claims, apply, remove } = setUp();
     const affinity = ", sessionAffinity: ClientIP";
     apply(`${service("a", "10.96.0.1", affinity)}---${slice("a", "10.244.1.7")}`);

@@ -88,7 +88,7 @@ describe("policyd/policies/live/retained_policies", () => {
     assert.deepEqual(keys(), ["n/p"]);
   });
 
-  it("POL-58: policies of a namespace that is created again select its own pods, whenever they came, and none of the former one that keeps some", () => {
+  it("POL-58: policies of a namespace that is created again select its own pods, whenever they came, and no pod that keeps policies of the former one", () => {
     const namespace = (uid: string) => objectOf("Namespace", { metadata: { name: "n", uid } });
     const pod = (name: string) =>
       objectOf("Pod", { metadata: { name, namespace: "n", uid: name }, spec: { nodeName: "node1" } });
