@@ -4,7 +4,7 @@ import { printable, shortList } from "../../objects/printable.ts";
 import { isShadow } from "../../objects/shadow_annotation.ts";
 import type { PolicyIndex } from "../../objects/semantics/policies/policy_index.ts";
 import type { PolicyOptions } from "../../objects/semantics/policies/objects.ts";
-import { tellUnknown } from "./explain/unknown_address.ts";
+import { tellUnknown } from "./explain/unknown_match.ts";
 import { tellOversizes } from "./size.ts";
 import { type ServiceSettings, serviceSettingsOf } from "../cluster/service_world.ts";
 import { configurationOf, policyOptionsOf } from "../input/configuration_file.ts";
@@ -57,7 +57,7 @@ export async function readPolicyInput(
 }
 
 /** Prints on stderr what an answer for many pods leaves out: policies in shadow, the bounds of nodes, what was not read. */
-export function tellDoubts(io: Io, { objects, running, options }: PolicyInput, index: PolicyIndex): void {
+export function tellLeftOut(io: Io, { objects, running, options }: PolicyInput, index: PolicyIndex): void {
   const names = objects.flatMap((one) => (one.kind === "NetworkPolicy" && isShadow(one) ? [one.key] : []));
   if (names.length > 0) {
     const some = printable(shortList(names, MOST_NAMED));

@@ -4,7 +4,7 @@ import { DrawbridgeError } from "../../../kernel/error.ts";
 import type { Pod } from "../../../objects/model.ts";
 import { ExitCode, type Io } from "../../io.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
-import { policyInputEntries, readPolicyInput, tellDoubts } from "../policy_input.ts";
+import { policyInputEntries, readPolicyInput, tellLeftOut } from "../policy_input.ts";
 import { formatTable } from "../../output/table.ts";
 import { counted } from "../../output/text.ts";
 import { cellText } from "../matrix/cell.ts";
@@ -45,7 +45,7 @@ export async function runCoverage(io: Io, options: unknown): Promise<ExitCode> {
       io.out.write(`\n${formatList(matrix, cellText([]), { ...form, isOutsideOnly: true, isQuestion: false })}`);
     }
   }
-  tellDoubts(io, read, index);
+  tellLeftOut(io, read, index);
   return ExitCode.YES;
 }
 

@@ -13,7 +13,7 @@ import { formatList } from "../matrix/list.ts";
 import { matrixOf } from "../matrix/matrix.ts";
 import { wayInRows } from "../matrix/way_in_end.ts";
 import { tellOmitted, withNewPods } from "../question_ends.ts";
-import { policyInputEntries, readPolicyInput, tellDoubts } from "../policy_input.ts";
+import { policyInputEntries, readPolicyInput, tellLeftOut } from "../policy_input.ts";
 import { withoutRepeated } from "../matrix/repeated.ts";
 
 const optionsSchema = v.object({ ...policyInputEntries, pods: v.string() });
@@ -53,6 +53,6 @@ export async function runDescribe(io: Io, options: unknown): Promise<ExitCode> {
       );
     }
   }
-  tellDoubts(io, read, index);
+  tellLeftOut(io, read, index);
   return ExitCode.YES;
 }

@@ -11,7 +11,7 @@ import { dnsOf, isCutOff } from "../cluster_dns.ts";
 import { oversizes, oversizeText } from "../size.ts";
 import { type ExplainContext, MOST_HOSTS } from "./context.ts";
 import type { Outcome } from "./evaluate_way.ts";
-import { type UnknownMatch, unknownMatches } from "./unknown_address.ts";
+import { type UnknownMatch, unknownMatches } from "./unknown_match.ts";
 
 const MOST_NAMED = 5;
 
@@ -198,7 +198,7 @@ function outsideRemark(from: HostsEnd, to: End, outcomes: readonly Outcome[]): r
   ];
 }
 
-/** Returns outcomes apart that have been joined. */
+/** Returns outcomes, with the parts of joined ones in their place. */
 function eachOf(outcomes: readonly Outcome[]): readonly Outcome[] {
   return outcomes.flatMap((one) => one.each ?? one);
 }
@@ -215,8 +215,9 @@ function* asked(outcomes: readonly Outcome[]): Generator<Asked> {
 }
 
 /**
- * Returns the remarks on what may turn the answer: what the input lacks may have a rule deny what some of the outcomes
- * allow, or allow what some deny, and nodes do not allow what a policy beyond their bounds says.
+ * Returns the remarks on what may turn the answer: a rule that would match if the input had what it lacks, and deny what
+ * is allowed or allow what is denied; a pod whose node is not known; a policy beyond the bounds of nodes, which do not
+ * allow what it says.
  */
 export function turningRemarks(
   context: ExplainContext,
@@ -227,7 +228,7 @@ export function turningRemarks(
   // Without a port the answer is that anything is allowed.
   if (traffic === undefined && allowed.length > 0) return [];
   const denied = eachOf(outcomes).filter(({ evaluated }) => !evaluated.reasons.allowed && evaluated.flows.length > 0);
-  // Each end that denies has to turn.
+  // A denied connection is allowed only if each end that denies it turns.
   const turning = denied.filter((outcome) =>
     [...asked([outcome])].every(
       (one) => one.evaluated[one.direction].isAllowed || matchesOf(context, one).some(({ isDenying }) => !isDenying),
@@ -329,7 +330,7 @@ function someNames(names: readonly string[]): string {
 
 function ruleWithPlace(
   { manifests }: ExplainContext["cluster"],
-  { policy, direction, rule }: Omit<UnknownMatch, "of" | "isDenying" | "lacks">,
+  { policy, direction, rule }: Pick<UnknownMatch, "policy" | "direction" | "rule">,
 ): string {
   return placeText(locatorIn(manifests)(policy, direction, rule));
 }

@@ -8,7 +8,7 @@ import { storeOf } from "../../cluster/policy_objects.ts";
 import { ExitCode, type Io } from "../../io.ts";
 import { sourcesOf } from "../../input/place.ts";
 import { shownBy, shownEntries } from "../../input/shown.ts";
-import { policyInputEntries, readPolicyInput, tellDoubts } from "../policy_input.ts";
+import { policyInputEntries, readPolicyInput, tellLeftOut } from "../policy_input.ts";
 import { wayInRows } from "./way_in_end.ts";
 import { writeAll } from "../../output/write_all.ts";
 import { formatPage } from "../../output/page/page.ts";
@@ -65,7 +65,7 @@ export async function runMatrix(io: Io, options: unknown): Promise<ExitCode> {
     writeTable(io, shown, asked, { isQuestion, first, isPoliced: read.options.policePodToOwnNode });
   } else writeAll(io.out, output === "json" ? matrixJson(shown, asked) : [matrixMarkdown(shown, asked)]);
   tellOmitted(young, io);
-  tellDoubts(io, read, index);
+  tellLeftOut(io, read, index);
   return ExitCode.YES;
 }
 
