@@ -9,6 +9,7 @@ import { workloadKeyOf } from "../../objects/workload_name.ts";
 import { labelClasses } from "./label_classes.ts";
 import { NewAddresses } from "./new_addresses.ts";
 import {
+  isPolicy,
   isRunning,
   namedPortsOf,
   peersOf,
@@ -238,8 +239,9 @@ function isForAllPorts({ egress }: Policy): boolean {
 
 /** Returns the policies by texts that equal ones share. */
 function policiesByText(objects: readonly ClusterObject[]): ReadonlyMap<string, Policy> {
-  const policies = objects.filter((one) => one.kind === "NetworkPolicy" || one.kind === "ClusterNetworkPolicy");
-  return new Map(policies.map((policy) => [contentText({ ...policy, uid: "", generation: 0 }), policy]));
+  return new Map(
+    objects.filter(isPolicy).map((policy) => [contentText({ ...policy, uid: "", generation: 0 }), policy]),
+  );
 }
 
 /** Returns the named ports by {@link portKey}, with the number that a pod has for one, or else a number of its own. */

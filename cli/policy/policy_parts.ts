@@ -15,6 +15,11 @@ import { isFinished } from "../../objects/semantics/policies/address_owner.ts";
 /** A policy of either kind. */
 export type Policy = NetworkPolicy | ClusterNetworkPolicy;
 
+/** Returns whether an object is a policy of either kind. */
+export function isPolicy(object: ClusterObject): object is Policy {
+  return object.kind === "NetworkPolicy" || object.kind === "ClusterNetworkPolicy";
+}
+
 /** Pods that a policy speaks of: those that it selects, or those of a peer. */
 export interface Selection {
   readonly policy: Policy;
@@ -51,7 +56,8 @@ export function selectionsOf(policy: Policy): readonly Selection[] {
 
 type Rule = Policy["ingress"][number];
 type Rules = Pick<Policy, "ingress" | "egress">;
-type Peer = NonNullable<Rule["peers"]>[number];
+/** A peer of a rule of either kind. */
+export type Peer = NonNullable<Rule["peers"]>[number];
 
 function rulesOf({ ingress, egress }: Rules): readonly Rule[] {
   return [...ingress, ...egress];

@@ -1,9 +1,9 @@
 import { familyOf } from "../../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily, doOverlap, isHostCidr, parseCidr } from "../../../kernel/ip/cidr.ts";
-import type { ClusterObject, ClusterPolicyPeer, ClusterPolicyTier, Pod, PolicyPeer } from "../../../objects/model.ts";
+import type { ClusterObject, ClusterPolicyTier, Pod } from "../../../objects/model.ts";
 import { NAMESPACE_NAME, nameLabel } from "../../../objects/name.ts";
 import { selects, unmet } from "../../../objects/semantics/policies/selector.ts";
-import { type Direction, DIRECTIONS, type Flow } from "../../../objects/semantics/policies/flow.ts";
+import type { Direction, Flow } from "../../../objects/semantics/policies/flow.ts";
 import type {
   IndexedClusterPolicy,
   IndexedClusterRule,
@@ -20,6 +20,7 @@ import type { Decision, EndVerdict } from "../../../objects/semantics/policies/v
 import type { Cluster } from "../../cluster/cluster.ts";
 import type { Io } from "../../io.ts";
 import { counted } from "../../output/text.ts";
+import { isPolicy, type Peer, peersOf } from "../policy_parts.ts";
 
 /** The most names in a line. */
 const MOST_TOLD = 5;
@@ -46,7 +47,7 @@ export function unknownMatches(
   { index, store }: Pick<Cluster, "index" | "store">,
   direction: Direction,
   flow: Flow,
-  { decision, passed }: EndVerdict,
+  verdict: EndVerdict,
 ): readonly UnknownMatch[] {
   const resolved = resolveFlow(index, flow);
   if ("kind" in resolved) return [];
@@ -57,8 +58,7 @@ export function unknownMatches(
   // The namespaces of new pods are in no file either, and their labels are those of the question.
   const isUnread = (pod: Pod | undefined): pod is Pod =>
     pod !== undefined && store.pods.has(pod.key) && !store.namespaces.has(pod.namespace);
-  const mayBeIn = (peer: PolicyPeer | ClusterPolicyPeer, pod: Pod | undefined): boolean =>
-    isUnread(pod) && isByNamespaceLabels(peer, pod);
+  const mayBeIn = (peer: Peer, pod: Pod | undefined): boolean => isUnread(pod) && isByNamespaceLabels(peer, pod);
   const isOfFlow = ({ cidr }: PrefixRange): boolean =>
     own.address === undefined || cidrFamily(cidr) === familyOf(own.address);
   const mayBeOfOther = (peer: IndexedPeer): boolean =>
@@ -85,26 +85,9 @@ export function unknownMatches(
   const { isThroughService = false } = flow;
   const question = { flow: resolved, traffic: flow, isThroughService, options: index.options };
   if (exemptionFromAll(direction, question) !== undefined) return [];
-  const asked = askedTiers(decision);
-  const met = [...passed, ...(decision.type === "cluster rule" ? [decision.rule] : [])];
-  const rulesOf = (policies: readonly (IndexedClusterPolicy | IndexedNetworkPolicy)[]): readonly AskedRule[] =>
-    policies.flatMap((by) =>
-      by.rules[direction].map((rule, i) => ({ by, rule, written: by.policy[direction][i]?.peers ?? [] })),
-    );
-  const ofClusters = asked.tiers.flatMap((tier) => {
-    const inTier = index.clusterPolicies.filter(({ policy }) => policy.tier === tier);
-    const rules = rulesOf(inTier.filter((one) => isSelecting(one) || mayBeIn(one.policy.subject, own.pod)));
-    // The rules after one that matches are not asked.
-    const last = rules.findIndex(({ by, rule }) =>
-      met.some((one) => one.policy === by.policy.key && one.rule === rule.index),
-    );
-    const before = last < 0 ? rules : rules.slice(0, last);
-    // A Pass leads to the same decision, unless one of its own tier decides.
-    const isDecisive = decision.type === "cluster rule" && decision.rule.tier === tier;
-    return before.filter(({ rule }) => isDecisive || !("rule" in rule) || rule.rule.action !== "Pass");
-  });
-  const ofNetworks = asked.network ? rulesOf(profile[direction].isolating) : [];
-  return [...ofClusters, ...ofNetworks].flatMap((one) => {
+  const maySelect = (one: IndexedClusterPolicy): boolean => isSelecting(one) || mayBeIn(one.policy.subject, own.pod);
+  const { isolating } = profile[direction];
+  return askedRules(index.clusterPolicies.filter(maySelect), isolating, direction, verdict).flatMap((one) => {
     const lack = lackOf(one);
     const { policy } = one.by;
     const { index: rule, isDenying } = one.rule;
@@ -116,11 +99,38 @@ export function unknownMatches(
 interface AskedRule {
   readonly by: IndexedClusterPolicy | IndexedNetworkPolicy;
   readonly rule: IndexedRule | IndexedClusterRule;
-  readonly written: readonly (PolicyPeer | ClusterPolicyPeer)[];
+  readonly written: readonly Peer[];
 }
 
-/** Returns whether it selects a pod only if the pod's namespace has labels beside its name. */
-function isByNamespaceLabels(peer: PolicyPeer | ClusterPolicyPeer, { namespace, labels }: Pod): boolean {
+/** Returns the rules of some policies that could change a verdict by matching. */
+function askedRules(
+  clusterPolicies: readonly IndexedClusterPolicy[],
+  isolating: readonly IndexedNetworkPolicy[],
+  direction: Direction,
+  { decision, passed }: EndVerdict,
+): readonly AskedRule[] {
+  const asked = askedTiers(decision);
+  const met = [...passed, ...(decision.type === "cluster rule" ? [decision.rule] : [])];
+  const rulesOf = (policies: readonly (IndexedClusterPolicy | IndexedNetworkPolicy)[]): readonly AskedRule[] =>
+    policies.flatMap((by) =>
+      by.rules[direction].map((rule, i) => ({ by, rule, written: by.policy[direction][i]?.peers ?? [] })),
+    );
+  const ofClusters = asked.tiers.flatMap((tier) => {
+    const rules = rulesOf(clusterPolicies.filter(({ policy }) => policy.tier === tier));
+    // The rules after one that matches are not asked.
+    const last = rules.findIndex(({ by, rule }) =>
+      met.some((one) => one.policy === by.policy.key && one.rule === rule.index),
+    );
+    const before = last < 0 ? rules : rules.slice(0, last);
+    // A Pass leads to the same decision, unless one of its own tier decides.
+    const isDecisive = decision.type === "cluster rule" && decision.rule.tier === tier;
+    return before.filter(({ rule }) => isDecisive || !("rule" in rule) || rule.rule.action !== "Pass");
+  });
+  return [...ofClusters, ...(asked.network ? rulesOf(isolating) : [])];
+}
+
+/** Returns whether a peer or a subject selects a pod if its namespace has labels besides its name, and only then. */
+function isByNamespaceLabels(peer: Peer, { namespace, labels }: Pod): boolean {
   if (peer.type !== "pods" || peer.namespaceSelector === undefined) return false;
   const needed = unmet(peer.namespaceSelector, nameLabel(namespace));
   const isByLabels = needed.length > 0 && needed.every(({ key }) => key !== NAMESPACE_NAME);
@@ -128,10 +138,11 @@ function isByNamespaceLabels(peer: PolicyPeer | ClusterPolicyPeer, { namespace, 
 }
 
 /**
- * Returns whether prefixes may have addresses of pods, and not all. Exceptions are usually the pods' own networks, and
- * who writes a single address means a machine: those of pods change.
+ * Returns whether some prefixes may contain an address of a pod, or of a node, without containing every address. Those
+ * with exceptions do not count, since these are usually the pods' own networks. A single address counts only for a
+ * node: addresses of pods change.
  *
- * @param isNode whether the addresses of nodes count, too
+ * @param isNode whether the address may be a node's
  */
 function mayBeOf(isNode: boolean, cidrs: readonly Cidr[], except: readonly unknown[]): boolean {
   const isOfPods = (cidr: Cidr): boolean =>
@@ -139,7 +150,7 @@ function mayBeOf(isNode: boolean, cidrs: readonly Cidr[], except: readonly unkno
   return except.length === 0 && cidrs.some(isOfPods);
 }
 
-/** Prints notes on stderr about policies that ask for what the input does not say of pods. */
+/** Prints notes on stderr about policies with rules for addresses or labels that the input lacks. */
 export function tellUnknown(
   { err }: Pick<Io, "err">,
   objects: readonly ClusterObject[],
@@ -149,15 +160,10 @@ export function tellUnknown(
   const unaddressed = running.filter(({ addresses }) => addresses.length === 0);
   const isAnyNode = unaddressed.some(({ hostNetwork }) => hostNetwork);
   const unread = running.filter(({ namespace }) => !read.has(namespace));
-  const tell = (what: string, isMeant: (peer: PolicyPeer | ClusterPolicyPeer) => boolean): void => {
+  const tell = (what: string, isMeant: (peer: Peer) => boolean): void => {
     const meant = objects
-      .filter((one) => one.kind === "NetworkPolicy" || one.kind === "ClusterNetworkPolicy")
-      .filter((policy) => {
-        const peers = DIRECTIONS.flatMap((direction): readonly (PolicyPeer | ClusterPolicyPeer)[] =>
-          policy[direction].map(({ peers: all }) => all ?? []).flat(),
-        );
-        return [...peers, ...("subject" in policy ? [policy.subject] : [])].some(isMeant);
-      })
+      .filter(isPolicy)
+      .filter((policy) => [...peersOf(policy), ...("subject" in policy ? [policy.subject] : [])].some(isMeant))
       .map(({ kind, key }) => `${kind} ${key}`);
     if (meant.length === 0) return;
     err.write(
@@ -165,7 +171,7 @@ export function tellUnknown(
     );
   };
   if (unaddressed.length > 0) {
-    const isForAddresses = (peer: PolicyPeer | ClusterPolicyPeer): boolean =>
+    const isForAddresses = (peer: Peer): boolean =>
       peer.type === "ipBlock"
         ? mayBeOf(isAnyNode, [peer.cidr], peer.except)
         : peer.type === "networks" && mayBeOf(isAnyNode, peer.cidrs, []);

@@ -11,7 +11,7 @@ import { accessEntries, configurationEntries, daemonEntries, readingEntries } fr
 import { loadManifests, namespaceFor } from "../../input/load.ts";
 import { askDaemons, type AwayNode, tellAway } from "../../input/programs/daemons.ts";
 import { nodesOf, podNames, selectionOf } from "../dry_run/effect.ts";
-import type { Policy } from "../policy_parts.ts";
+import { isPolicy, type Policy } from "../policy_parts.ts";
 import { STATUS_FORMATS } from "./command.ts";
 import { missingText, statusObject, statusTable } from "./print.ts";
 import { type NodeReport, policyId, type PolicyStatus, policyStatus } from "./status.ts";
@@ -48,9 +48,7 @@ export async function runStatus(io: Io, options: unknown): Promise<ExitCode> {
   const { manifests } = await loadManifests(io, input);
   const objects = manifests.map(({ object }) => object);
   const index = buildPolicyIndex(storeOf(objects), policyOptions);
-  const all = objects.filter(
-    (object): object is Policy => object.kind === "NetworkPolicy" || object.kind === "ClusterNetworkPolicy",
-  );
+  const all = objects.filter(isPolicy);
   const chosen = (names.length === 0 ? all : names.map((name) => policyNamed(all, name, namespace))).map((policy) => {
     const isSelected = selectionOf(index, policy);
     return { policy, selects: podNames(index, isSelected), nodes: nodesOf(index, isSelected) };
