@@ -118,7 +118,7 @@ describe("cli/policy/explain: behind Services", () => {
     ["the outside from a node", FOUR, "node/n1", "outside", "allowed"],
     ["a domain name from a node", FOUR, "node/n1", "example.org", "allowed"],
   ] as const) {
-    it(`EXPLAIN-03: ${what} is ${expected}, judged in the families that both ends have`, async () => {
+    it(`EXPLAIN-03: a connection to ${what} is ${expected}, judged in the families that both ends have`, async () => {
       const policy = networkPolicy("s/p", `podSelector: { matchLabels: { app: a } }, ${only4}`);
       const { out } = await ask(text + policy, "policy", "explain", "--from", from, "--to", to, "--port", "80");
       assert.equal(/: ([a-z ]+)$/m.exec(out)?.[1], expected, out);
