@@ -7,7 +7,7 @@ import { groupName } from "../../cluster/group.ts";
 import { ExitCode, type Io } from "../../io.ts";
 import { foldLine } from "../../output/fold.ts";
 import { policiesOf } from "../coverage/coverage.ts";
-import { locator, placeText } from "../diff/witness.ts";
+import { locator, placeText } from "../../input/locate.ts";
 import { cellText } from "../matrix/cell.ts";
 import { formatList } from "../matrix/list.ts";
 import { matrixOf } from "../matrix/matrix.ts";

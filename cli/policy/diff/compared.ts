@@ -13,7 +13,8 @@ import type { End, Sides } from "./end_class.ts";
 import { mergeAlike } from "./merge.ts";
 import type { DiffReport } from "./print.ts";
 import { givenOnSides, wayChanges, type WaySide, waySideOf } from "./ways.ts";
-import { type Locations, locator, witnessOf } from "./witness.ts";
+import { locator } from "../../input/locate.ts";
+import { type Locations, witnessOf } from "./witness.ts";
 
 /** The objects of one side, as they were read. */
 export interface ReadSide extends Pick<Manifests, "manifests" | "wayObjects"> {

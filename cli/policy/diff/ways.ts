@@ -17,7 +17,8 @@ import { OutsideConnections, regionsFor } from "../matrix/outside.ts";
 import { connectionsIn, portsOf, wayInEnds } from "../matrix/way_in_end.ts";
 import type { Sides } from "./end_class.ts";
 import { type ChangeType, EFFECTS } from "./pair_change.ts";
-import { placeText, type InWords } from "./witness.ts";
+import { placeText } from "../../input/locate.ts";
+import type { InWords } from "./witness.ts";
 
 /** The objects of one side by which connections come in, and those that policies are about. */
 interface WayObjects {

@@ -1,12 +1,10 @@
 import { formatAddress } from "../../../kernel/ip/address.ts";
-import { nameOf } from "../../../objects/gate/gate.ts";
 import { evaluatePolicy } from "../../../objects/semantics/policies/evaluate.ts";
 import { failureText } from "../../../objects/semantics/policies/print.ts";
 import type { Direction, Flow, FlowEnd, Traffic } from "../../../objects/semantics/policies/flow.ts";
 import type { PolicyIndex } from "../../../objects/semantics/policies/policy_index.ts";
 import type { EndVerdict, PolicyVerdict } from "../../../objects/semantics/policies/verdict.ts";
-import type { Manifest } from "../../input/manifests.ts";
-import { locationText, ruleText } from "../../input/place.ts";
+import { type Locate, type Place, placeText } from "../../input/locate.ts";
 import { PROTOCOLS } from "../../../objects/protocol.ts";
 import { type ConnectionSet, FIRST_PORT, includes } from "../connections/connection_set.ts";
 import type { End, Sides } from "./end_class.ts";
@@ -43,36 +41,10 @@ interface Reason {
   readonly places: readonly Place[];
 }
 
-export interface Place {
-  /** Such as `NetworkPolicy shop/web ingress[0]`; without a rule where the policy isolates. */
-  readonly name: string;
-  readonly file: string | undefined;
-  readonly line: number | undefined;
-}
-
-/** Returns the place of an object, or of a rule of it. */
-export type Locate = (name: string, direction?: Direction, rule?: number) => Place;
-
 const DIRECTIONS: readonly Direction[] = ["egress", "ingress"];
 const MOST_ISOLATING = 3;
 /** Well-known ports, preferred in examples where the destination names none of the ports. */
 const KNOWN_PORTS = [443, 80, 53];
-
-/** Returns a function that locates objects by their kind and key. */
-export function locator(manifests: readonly Manifest[]): Locate {
-  return locatorIn(new Map(manifests.map((manifest) => [nameOf(manifest.object), manifest])));
-}
-
-/** Returns the same for manifests by these names. */
-export function locatorIn(manifests: ReadonlyMap<string, Manifest>): Locate {
-  return (name, direction, rule) => {
-    const manifest = manifests.get(name);
-    if (direction === undefined || rule === undefined)
-      return { name, file: manifest?.file, line: manifest?.lineOf([]) };
-    const ofRule = `${name} ${ruleText(manifest?.object, direction, rule)}`;
-    return { name: ofRule, file: manifest?.file, line: manifest?.lineOf(["spec", direction, rule]) };
-  };
-}
 
 /** The locations of the objects of both sides. */
 export interface Locations {
@@ -150,11 +122,6 @@ function oneSidedEnds(
     const reason = reasonOf(verdict[direction], direction, locate);
     return { direction, before: none, after: none, [side]: reason };
   });
-}
-
-/** Returns a place for people: `NetworkPolicy shop/web ingress[0] (shop.yaml:12)`. */
-export function placeText({ name, file, line }: Place): string {
-  return file === undefined || line === undefined ? name : `${name} (${locationText(file, line)})`;
 }
 
 function trafficIn(set: ConnectionSet, preferred: readonly number[]): Traffic {

@@ -4,7 +4,7 @@ import { groupName } from "../../cluster/group.ts";
 import { foldLine } from "../../output/fold.ts";
 import type { Style } from "../../io.ts";
 import { diffObject, diffText, type DiffReport } from "../diff/print.ts";
-import { placeText } from "../diff/witness.ts";
+import { placeText } from "../../input/locate.ts";
 import { liveObject, liveText } from "../live/print.ts";
 import type { LiveReport } from "../live/report.ts";
 import { type ObjectChange, placedName } from "./apply.ts";

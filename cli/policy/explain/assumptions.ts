@@ -6,7 +6,7 @@ import type { EndVerdict, EvaluatedFlow } from "../../../objects/semantics/polic
 import type { End, HostsEnd } from "../../cluster/find_end.ts";
 import { UNKNOWN_NODE } from "../../cluster/cluster.ts";
 import { shortList } from "../../../objects/printable.ts";
-import { locatorIn, placeText } from "../diff/witness.ts";
+import { locatorIn, placeText } from "../../input/locate.ts";
 import { dnsOf, isCutOff } from "../cluster_dns.ts";
 import { oversizes, oversizeText } from "../size.ts";
 import { type ExplainContext, MOST_HOSTS } from "./context.ts";

@@ -1,5 +1,6 @@
 import type { Sides } from "../diff/end_class.ts";
-import { type Locate, type Place, reasonOf } from "../diff/witness.ts";
+import type { Locate, Place } from "../../input/locate.ts";
+import { reasonOf } from "../diff/witness.ts";
 import type { SeenConnections } from "./read_tables.ts";
 import { type Cut, type Denial, type Forecast, forecast } from "./forecast.ts";
 import type { Address } from "../../../kernel/ip/address.ts";
