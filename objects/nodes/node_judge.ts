@@ -74,8 +74,8 @@ export class NodeJudge {
   /**
    * Applies changes; none when only time has passed.
    *
-   * @returns the changes for all other parts of the daemon, in which Nodes have the addresses that stay in use (D14), and
-   *   none of other nodes' pods
+   * @returns the changes for all other parts of the daemon, in which Nodes have the addresses that stay in use (D14),
+   *   and no addresses of other nodes' pods
    */
   apply(changes: readonly ObjectChange[]): readonly ObjectChange[] {
     const names: string[] = [];
@@ -90,10 +90,10 @@ export class NodeJudge {
     if (names.length > 0) this.#changed(names);
     const further = new Set([...ended, ...this.#shorten()]);
     if (this.#kept.size + this.#shortened.size + further.size === 0) return changes;
-    const used = changes.map((change) => {
+    const used = changes.flatMap((change) => {
       const { kind, type, key } = change;
       const isOther = kind === "Node" && type === "set" && (this.#kept.has(key) || this.#shortened.has(key));
-      return isOther ? (this.#used(key)[0] ?? change) : change;
+      return isOther ? this.#used(key) : [change];
     });
     return [...used, ...[...further].flatMap((key) => this.#used(key))];
   }
@@ -105,7 +105,7 @@ export class NodeJudge {
     return [{ type: "set", kind: "Node", key, object: usedNode(node, this.#nodes.get(key)) }];
   }
 
-  /** Returns the Nodes that get or lose addresses since other nodes' pod CIDRs have these, or have them no more. */
+  /** Returns the Nodes that have lost addresses to another node's pod CIDR since the last call, or got some back. */
   #shorten(): readonly string[] {
     return [...this.#readChanged()].filter((key) => {
       const before = this.#shortened.get(key) ?? "";
@@ -161,11 +161,11 @@ export class NodeJudge {
   rivalOf(cidr: Cidr): string | undefined {
     const { nodeName, clock } = this.#options;
     const unfit = unfitForPods(cidr);
-    // Of a node without a Node object nothing else judges the configured ones.
+    // The verdict does not cover the configured pod CIDRs of a node without a Node object.
     if (unfit !== undefined) return `${formatCidr(cidr)} ${unfit}`;
-    const others = this.judged.nodes.get(nodeName)?.addresses ?? [];
+    const believed = this.judged.nodes.get(nodeName)?.addresses ?? [];
     const inside = usableOf(this.#objects.get(nodeName)).find((address) => cidrContains(cidr, address));
-    if (inside !== undefined && !others.some((address) => familyOf(address) === familyOf(inside))) {
+    if (inside !== undefined && !believed.some((address) => familyOf(address) === familyOf(inside))) {
       return `${formatCidr(cidr)} contains ${formatAddress(inside)}, the only address of this Node in its family`;
     }
     for (const node of this.#objects.values()) {

@@ -17,7 +17,7 @@ import { PolicyLists, type Selection } from "./index/policy_lists.ts";
 import { PodPolicies } from "./pods/pod_policies.ts";
 import type { PolicyRules } from "./policy_rules.ts";
 import type { RoomBounds } from "./sets/set_room.ts";
-import { RetainedPolicies } from "./index/retained_policies.ts";
+import { plainLife, RetainedPolicies } from "./index/retained_policies.ts";
 import { type Priority, WorkQueue } from "./work_queue.ts";
 
 /** The longest time in milliseconds for which pods are decided while others wait for what is decided already. */
@@ -200,7 +200,7 @@ export class LivePolicies {
   /** The policies that select a pod. */
   policiesOf(pod: Pod): Selection {
     const [local] = this.locals.ofPod(pod.key);
-    const life = local?.life ?? { namespace: pod.namespace, retained: new Map(), isUnknown: false, isFormer: false };
+    const life = local?.life ?? plainLife(pod.namespace);
     return this.#policies.selectionOf(pod, life);
   }
 

@@ -4,6 +4,7 @@ import { DNS_PORT } from "../../../objects/domain_name.ts";
 import type { ObjectChange, Service } from "../../../objects/model.ts";
 import type { Ruleset } from "../../ruleset/ruleset.ts";
 import { dnsServiceElement, serverElements } from "../compile/name_rules.ts";
+import { objectOf } from "../live/change_queue.ts";
 
 /** The namespaces of the cluster's DNS. */
 const NAMESPACES: ReadonlySet<string> = new Set(CLUSTER_DNS.map(({ namespace }) => namespace));
@@ -17,8 +18,8 @@ export interface DnsServersParts {
 }
 
 /**
- * Claims the DNS servers whose answers count: those of the configuration, and those of the cluster's DNS, which are the
- * Services in its namespace with the usual port. Distributions give them different names.
+ * Claims the DNS servers whose answers count: those of the configuration, and those of the cluster's DNS. The latter are
+ * the Services in its namespaces with the usual port, whatever their names: distributions give them different ones.
  */
 export class DnsServers {
   readonly #parts: DnsServersParts;
@@ -35,7 +36,7 @@ export class DnsServers {
     for (const change of changes) {
       if (change.kind !== "Service") continue;
       const { key } = change;
-      const service = change.type === "set" && change.object.kind === "Service" ? change.object : undefined;
+      const service = objectOf(change, "Service");
       const addresses = service !== undefined && this.#isDns(service) ? service.clusterIps : [];
       if (addresses.length > 0) this.#services.add(key);
       else if (!this.#services.delete(key)) continue;

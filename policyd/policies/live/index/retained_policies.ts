@@ -256,8 +256,13 @@ export class RetainedPolicies {
   }
 }
 
+/** Returns the life of a namespace that retains no policies. */
+export function plainLife(namespace: string): NamespaceLife & Pick<OwnLife, "retained"> {
+  return { namespace, retained: new Map(), isUnknown: false, isFormer: false };
+}
+
 function newLife(namespace: string): OwnLife {
-  return { namespace, retained: new Map(), isUnknown: false, isFormer: false, phase: "active", pods: new Set() };
+  return { ...plainLife(namespace), phase: "active", pods: new Set() };
 }
 
 /** Returns the life of a pod whose namespace was gone before this daemon started. */

@@ -1,4 +1,5 @@
 import type { Pod } from "../../../../objects/model.ts";
+import { plainLife } from "../index/retained_policies.ts";
 import type { ProfiledPod, LocalPod } from "./local_pods.ts";
 
 /**
@@ -67,7 +68,7 @@ export class ExpectedPods {
 
   #add(pod: Pod): ExpectedPodChange {
     // A namespace that is ending accepts no new pods, so no policies are retained for one.
-    const life = { namespace: pod.namespace, retained: new Map<string, never>(), isUnknown: false, isFormer: false };
+    const life = plainLife(pod.namespace);
     const changed: ExpectedPod = { type: "expected", podKey: pod.key, life, pod, wanted: undefined };
     this.#pods.set(pod.key, changed);
     return { changed };
