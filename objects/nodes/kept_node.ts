@@ -15,9 +15,9 @@ export interface KeptNode {
 
 /**
  * Returns a Node with the addresses that it had before in a family of which it names none now, and with the family of
- * its first address still first; undefined where its object still names all of them. Cloud controllers that start again report
- * a Node without addresses, with one family or in another order for a while (kubernetes#68270). In such a family it
- * keeps its ExternalIPs as well.
+ * its first address still first; undefined where its object still names all of them. Cloud controllers that start again
+ * report a Node without addresses, with one family or in another order for a while (kubernetes#68270). In such a family
+ * it keeps its ExternalIPs as well.
  *
  * @param earlier the believed addresses
  * @param before the Node as it was used before

@@ -173,7 +173,7 @@ function addRouteToServices(
     problems.push(`Service range ${formatCidr(cidr)}: has an address of Node ${own.name}; no route to it`);
     return;
   }
-  // Any way will do, also one to a part of the range: the translated packet takes another.
+  // Only routes that discard packets are obstacles: a packet that is translated takes another route than this one.
   problems.push(
     ...obstacleProblems(
       "Service range",

@@ -79,14 +79,14 @@ export function peerObstacles(
   );
 }
 
-/** Returns one line about all obstacles of a prefix, or none. @param whose what the prefix is, in words */
-export function obstacleProblems(whose: string, cidr: Cidr, obstacles: readonly FoundRoute[]): readonly string[] {
+/** Returns one line about all obstacles of a prefix, or none. @param what says what the prefix is */
+export function obstacleProblems(what: string, cidr: Cidr, obstacles: readonly FoundRoute[]): readonly string[] {
   if (obstacles.length === 0) return [];
   const named = shortList(obstacles, MOST_NAMED, obstacleWords);
   return [
     problemLine(
       "pod-networks",
-      `${whose} ${formatCidr(cidr)} has routes of other programs inside, which come before ours: ${named}; ` +
+      `${what} ${formatCidr(cidr)} has routes of other programs inside, which come before ours: ${named}; ` +
         `delete what is left of another add-on (ip route show root ${formatCidr(cidr)})`,
     ),
   ];

@@ -19,8 +19,9 @@ export function isFinished({ phase }: Pod): boolean {
 export type AddressOwners = readonly [AddressOwner, ...AddressOwner[]];
 
 /**
- * Returns the pods and nodes of a cluster by their addresses. A node has its addresses whatever pods claim,
- * but none in another node's pod CIDR; of several pods those have an address that run and are not terminating. Several that claim it equally all have it (POL-95).
+ * Returns the pods and nodes of a cluster by their addresses. A node has its addresses whatever pods claim, except for
+ * those in another node's pod CIDR. Of several pods those have an address that run and are not terminating. Several that
+ * claim it equally all have it (POL-95).
  */
 export function addressOwners({ pods, nodes }: PolicyObjects): ReadonlyMap<Address, AddressOwners> {
   const owners = new Map<Address, { readonly rank: number; readonly all: [AddressOwner, ...AddressOwner[]] }>();

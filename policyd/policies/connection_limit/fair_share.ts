@@ -58,11 +58,11 @@ export interface OwnAddresses {
 
 /**
  * Returns the pod for which a connection counts: the one that began it, on whatever node it is, or, if it comes from
- * outside of the cluster, the one that receives it. So no pod uses up the share of another, as clients that of the
- * cluster's DNS, and connections that the node begins count for nobody.
+ * outside of the cluster, the one that receives it. So no pod uses up the share of another, as clients would use up that
+ * of the cluster's DNS. Connections that the node begins count for nobody.
  */
 export function ownerOf({ original, reply }: FlowTuples, own: OwnAddresses): string | undefined {
-  // The bridge has an address in the pod network.
+  // The node comes first: its bridge has an address in the pod network.
   return own.isNode(original.source) ? undefined : (own.senderOf(original.source) ?? own.podOf(reply.source));
 }
 

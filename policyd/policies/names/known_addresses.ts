@@ -39,9 +39,9 @@ const MOST_NAMES = 16;
 const NO_NAMES: KnownAddress["names"] = new Map();
 
 /**
- * The addresses that the pods of this node know by names, each pod's oldest first. An entry stays beyond its time, so that a
- * change of policies does not end connections that began within it; beyond the bounds the oldest entry goes, beyond the
- * node's that of the pod with most.
+ * The addresses that the pods of this node know by names, each pod's oldest first. An entry stays beyond its time, so
+ * that a change of policies does not end connections that began within it. Beyond a pod's bound its oldest entry goes,
+ * and beyond the node's bound the oldest one of the pod that has most.
  */
 export class KnownAddresses {
   /** The elements that have changed since they were written last. The writer empties the map. */

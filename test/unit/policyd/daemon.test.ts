@@ -212,7 +212,7 @@ describe("policyd/daemon", () => {
     assert.equal(clock.pending, 0);
   });
 
-  it("STATUS-01: a registration that waits in vain fails by its pod's own code where the API server does not have the Pod or Namespace, and not where the daemon may not have read them yet", async () => {
+  it("STATUS-01: a registration that waits in vain fails with ERR_POD_UNKNOWN only where the API server does not have the Pod or Namespace, and with ERR_UNAVAILABLE where the daemon may not have read them yet", async () => {
     component.obstacle = new Promise(() => {});
     const codeOf = async (attachment = attachmentRecord()): Promise<unknown> => {
       const refused = daemon.register(attachment, 1000).catch((error: unknown) => error);

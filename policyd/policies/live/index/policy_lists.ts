@@ -59,8 +59,8 @@ export class PolicyLists {
   /**
    * The policies that select a pod, including those it retains.
    *
-   * @param isFormer whether it may be a pod of an earlier namespace of its name: if it retains some, the present one's
-   *   are not its own, and could open it
+   * @param isFormer whether the pod may be of an earlier namespace with this name: if it retains policies, those of the
+   *   present namespace do not select it, since they could open it
    */
   selectionOf(pod: SelectablePod, { namespace, retained }: NamespaceLife, isFormer: boolean): Selection {
     const selects = (policy: NetworkPolicy | ClusterNetworkPolicy): boolean => subjectSelects(policy, pod);

@@ -7,7 +7,7 @@ import { conditionsAnswer } from "../../../../policyd/health/answers.ts";
 import { askEventThread, Liveness } from "../../../../policyd/health/liveness.ts";
 
 describe("the daemon's own health", () => {
-  it("HEALTH-06: /readyz names what is missing, and gives the reason only to the node, and computes problems for nobody else", () => {
+  it("HEALTH-06: /readyz names what is missing, and gives reasons and computes problems only for the node itself", () => {
     const conditions = [
       { name: "a", missing: () => undefined },
       { name: "b", missing: () => "not yet" },

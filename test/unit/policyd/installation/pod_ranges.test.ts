@@ -82,7 +82,7 @@ describe("policyd/installation: pod ranges", () => {
     }
   });
 
-  it("POD-17: neither addresses of the own bridge or of a former plugin's link nor the claim of a Node that was not Ready for five minutes keep the own ranges from use", () => {
+  it("POD-17: a node's ranges are used although its Node names addresses of its bridge or of a former plugin's link, or a Node that has not been Ready for five minutes claims them", () => {
     const ranges = "10.244.1.0/24, fd00:244:1::/64";
     const own = ["192.0.2.1", "2001:db8::1"];
     for (const others of [["10.244.1.1"], ["10.244.1.0", "fd00:244:1::1"], ["fd00:244:1::7"]]) {

@@ -272,7 +272,7 @@ describe("policyd/routes/desired", () => {
     ]);
   });
 
-  it("SVC-19: a Service range whose packets another program's route would discard gets a route, or the route is reported", () => {
+  it("SVC-19: a Service range whose packets another program's route would discard gets a route of ours, or the other route is reported", () => {
     const discards = (destination: string, priority = 0) => ({ ...foreignRoute(destination, 0), priority });
     for (const [discarding, other, isAdded, problem = /^$/] of [
       [discards("10.0.0.0/8"), undefined, true],

@@ -102,10 +102,10 @@ describe("policyd/services: turns", () => {
   });
 
   for (const [what, externalIPs, nodePort] of [
-    ["a Node's address, behind a node port,", ["192.0.2.2"], 31000],
-    ["a Node's pod CIDR", ["10.244.2.7"], undefined],
+    ["at a Node's address, behind a node port,", ["192.0.2.2"], 31000],
+    ["in a Node's pod CIDR", ["10.244.2.7"], undefined],
   ] as const) {
-    it(`DP-11 CLAIM-05: an external IP in ${what} is served as after a fresh start when the Node goes while the work waits`, () => {
+    it(`DP-11 CLAIM-05: an external IP ${what} is served as after a fresh start when the Node goes while the work waits`, () => {
       const clock = new FakeClock();
       const node = new EventNode(new FakeNftables(), clock, TABLES_WITHOUT_RULES, [], SHORT);
       const known = new ClusterState();

@@ -165,7 +165,7 @@ describe("policyd/policies/connection_limit", () => {
   });
 
   for (const limit of [undefined, 250]) {
-    it(`GUARD-08: connections from pods of other nodes count for these, not for the server here, with limit ${limit}`, async () => {
+    it(`GUARD-08: connections from pods of other nodes count for those pods, not for the server on this node, with limit ${limit}`, async () => {
       const { table, own, crowded, events } = limited(limit, [...TWO_PODS, ["dns", "10.244.1.53"]]);
       const hostile = ["10.244.2.1", "10.244.3.1", "10.244.4.1"];
       table.open(20, "10.244.2.9", "10.244.1.53");
@@ -183,7 +183,7 @@ describe("policyd/policies/connection_limit", () => {
     });
   }
 
-  it("GUARD-08: a pod with too many begins none, and those from outside to it are dropped on its own node only", () => {
+  it("GUARD-08: a pod with too many connections begins no new ones, and new ones from outside to it are dropped only on its own node", () => {
     const remote = "10.244.2.1";
     const table = policyTable(DEFAULT_POLICY_OPTIONS);
     const crowded = [HOSTILE, remote].map((text) => ({ key: [parseAddress(text)] }));

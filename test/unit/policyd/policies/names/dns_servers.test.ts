@@ -57,7 +57,7 @@ describe("the DNS servers whose answers count", () => {
     });
   }
 
-  it("NAME-12: answers count for no other Service, and that no DNS server is known is reported", () => {
+  it("NAME-12: answers from no other Service count, and it is reported that no DNS server is known", () => {
     const { claims, servers } = setUp();
     servers.apply([
       service("shop/kube-dns", ["dns", "dns-tcp"]),

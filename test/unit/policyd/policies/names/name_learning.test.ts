@@ -142,7 +142,7 @@ describe("addresses of names over a restart of the daemon", () => {
     assert.deepEqual([...long.learning.knownByPolicy(9)], [["NetworkPolicy x/all", []]]);
   });
 
-  it("NAME-11 NAME-03: an address whose name was too long to be kept counts after a restart, and stays while the pod has a connection, without a daemon for nine minutes", async () => {
+  it("NAME-11 NAME-03: an address whose name was too long to be kept counts after a restart and, while the pod has a connection, always has nine more minutes without a daemon", async () => {
     const name = `${"a".repeat(63)}.${"b".repeat(52)}.example.com`;
     const { learning, commits, clock, flows } = await started(() => [pod()], 30_000, name);
     flows.push(flowBetween(POD, REMOTE));
