@@ -47,7 +47,6 @@ export class KnownAddresses {
   /** The elements that have changed since they were written last. The writer empties the map. */
   readonly dirty = new Map<string, ElementPlace>();
   readonly #bounds: Bounds;
-  readonly #all = new Set<Entry>();
   readonly #byPod = new Map<Address, Known>();
   #places = 0;
 
@@ -56,7 +55,7 @@ export class KnownAddresses {
   }
 
   get size(): number {
-    return this.#all.size;
+    return [...this.#byPod.values()].reduce((sum, { entries }) => sum + entries.size, 0);
   }
 
   /**
@@ -138,7 +137,8 @@ export class KnownAddresses {
 
   /** Returns the addresses that count now, of which some name ends by a time. */
   endingBetween(now: number, end: number): readonly KnownAddress[] {
-    return [...this.#all].filter(({ names }) => [...names.values()].some((until) => until > now && until <= end));
+    const all = [...this.#byPod.keys()].flatMap((pod) => this.of(pod));
+    return all.filter(({ names }) => [...names.values()].some((until) => until > now && until <= end));
   }
 
   of(pod: Address): readonly KnownAddress[] {
@@ -183,17 +183,15 @@ export class KnownAddresses {
     const own = this.#byPod.get(entry.pod) ?? { entries: new Map<Address, Entry>(), places: 0 };
     this.#byPod.set(entry.pod, own);
     own.entries.set(entry.remote, entry);
-    this.#all.add(entry);
     this.#count(own, placesOf(entry));
   }
 
   #delete(entry: Entry): void {
     const { pod, remote } = entry;
-    if (!this.#all.delete(entry)) return;
     const own = this.#byPod.get(pod);
-    own?.entries.delete(remote);
+    if (own?.entries.delete(remote) !== true) return;
     this.#count(own, -placesOf(entry));
-    if (own?.entries.size === 0) this.#byPod.delete(pod);
+    if (own.entries.size === 0) this.#byPod.delete(pod);
   }
 
   #count(known: Known | undefined, places: number): void {
