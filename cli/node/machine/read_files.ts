@@ -18,6 +18,7 @@ import { askVersion } from "./plugin_version.ts";
 
 const LARGEST_CONFIGURATION = 1024 * 1024;
 const LARGEST_RESERVATION = 1024;
+
 /** Returns whether a file in a store's directory is not one that the store has besides reservations. */
 export function isNotBookkeeping(name: string): boolean {
   return !/^(lock|last_reserved_ip\.\d+)$/.test(name);

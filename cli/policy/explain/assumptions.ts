@@ -266,16 +266,15 @@ function unknownMatchRemarks(
       .filter(isMeant)
       .map((one) => ({ ...one, of: names.get(one.of) ?? one.of })),
   );
-  const byRule = Map.groupBy(found, ({ policy, direction, rule, lacks }) => {
-    const is = lacks === "address" ? "is for addresses" : "depends on labels of namespaces";
-    return `${ruleWithPlace(cluster, { policy, direction, rule })} ${is}, and taken not to match`;
+  const byRule = Map.groupBy(found, (one) => {
+    const need = one.lacks === "address" ? "is for addresses" : "depends on labels of namespaces";
+    return `${ruleWithPlace(cluster, one)} ${need}, and taken not to match`;
   });
   return [...byRule].map(([rule, all]) => {
-    const of = all.map((one) => one.of);
-    const isOfNamespaces = all[0]?.lacks === "namespace";
-    return isOfNamespaces
-      ? `no Namespace object was read of ${shortList([...new Set(of)], MOST_NAMED)}: ${rule}`
-      : `no address is known of ${someNames(of)}: ${rule}`;
+    const ofThese = all.map(({ of }) => of);
+    return all[0]?.lacks === "namespace"
+      ? `no Namespace object was read of ${shortList([...new Set(ofThese)], MOST_NAMED)}: ${rule}`
+      : `no address is known of ${someNames(ofThese)}: ${rule}`;
   });
 }
 

@@ -16,7 +16,7 @@ export const MOST_HOSTS = 16;
 /** Names of the nodes on which a pod's location makes a difference. */
 export type NodesThatMatter = "all" | ReadonlySet<string>;
 
-/** A host, with its port where those of the others may be different ones. */
+/** A host, with its port where each host may have another one. */
 interface FewEnd {
   readonly host: Host;
   readonly port?: number;

@@ -60,7 +60,7 @@ export interface WayInReport extends Place {
   readonly open: boolean;
   /** Open in some cases but not in others. */
   readonly partly: boolean;
-  /** There where it is not known whether it is open. */
+  /** Only where it is not known whether it is open. */
   readonly unknown?: true;
   /** From outside to the controller. */
   readonly entry: Explanation;
@@ -90,7 +90,7 @@ export interface Case {
   readonly source: (SourceReport & { readonly nodes: readonly string[] }) | null;
   /** Why no policy is evaluated: a Service ends the connection, or it cannot be sent. */
   readonly stopped: string | null;
-  /** There where the input does not show whether it is allowed: `stopped` says what is missing. */
+  /** Only where the input does not show whether it is allowed: `stopped` says what is missing. */
   readonly unknown?: true;
   readonly egress: EndReport | null;
   readonly ingress: EndReport | null;

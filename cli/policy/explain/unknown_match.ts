@@ -23,7 +23,7 @@ import { counted } from "../../output/text.ts";
 import { isPolicy, type Peer, peersOf } from "../policy_parts.ts";
 
 /** The most names in a line. */
-const MOST_TOLD = 5;
+const MOST_NAMED = 5;
 /** Pods whose addresses are not in the input are taken to have private ones (RFC 1918, RFC 4193, RFC 6598). */
 const OF_PODS = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"].map((text) =>
   parseCidr(text),
@@ -167,7 +167,7 @@ export function tellUnknown(
       .map(({ kind, key }) => `${kind} ${key}`);
     if (meant.length === 0) return;
     err.write(
-      `not known: ${what}; for them rules of ${printable(shortList(meant, MOST_TOLD))} are taken not to match\n`,
+      `not known: ${what}; for them rules of ${printable(shortList(meant, MOST_NAMED))} are taken not to match\n`,
     );
   };
   if (unaddressed.length > 0) {
@@ -178,7 +178,7 @@ export function tellUnknown(
     tell(`addresses of ${counted(unaddressed.length, "pod")}`, isForAddresses);
   }
   const names = [...new Set(unread.map(({ namespace }) => namespace))].sort();
-  tell(`labels of namespaces ${shortList(names, MOST_TOLD)}`, (peer) =>
+  tell(`labels of namespaces ${shortList(names, MOST_NAMED)}`, (peer) =>
     unread.some((pod) => isByNamespaceLabels(peer, pod)),
   );
 }
