@@ -70,8 +70,7 @@ export class EventLog implements NoticeSink {
 
   constructor(parts: EventLogParts) {
     this.#parts = parts;
-    const pass = (): NextPass | Promise<NextPass> => (this.#wait === 0 ? this.#send() : this.#wait);
-    this.#loop = new ControlLoop({ clock: parts.clock, pass, pause: () => this.#wait ?? 0 });
+    this.#loop = new ControlLoop({ clock: parts.clock, pass: () => this.#send(), pause: () => this.#wait ?? 0 });
   }
 
   tell(notice: Notice): void {
