@@ -90,6 +90,15 @@ export function node(name: string, ip = ""): string {
   return manifest("Node", `name: ${name}`, ip === "" ? "" : address);
 }
 
+/** The start of a file of expectations, as `policy test` reads them. */
+export const EXPECTATIONS = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicyTest\ntests:\n";
+
+/** Returns an expectation of such a file. @param port may be "" */
+export function expectation(from: string, to: string, port: string, expect: string, more = ""): string {
+  const asked = port === "" ? "" : `port: "${port}", `;
+  return `  - { from: "${from}", to: "${to}", ${asked}expect: ${expect}, reason: "so it is"${more} }\n`;
+}
+
 /** Returns the objects of a text. */
 export function objectsIn(text: string): readonly Readonly<Record<string, unknown>>[] {
   return [...readObjects(text, "a.yaml")].flatMap((one) =>

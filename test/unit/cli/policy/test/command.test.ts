@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
 import { memoryFiles, type Outcome, runCli } from "../../../../support/cli/cli.ts";
-import { manifest, named, networkPolicy, ownedBy, pod, service } from "../../../../support/cli/objects.ts";
+import {
+  expectation,
+  EXPECTATIONS,
+  manifest,
+  named,
+  networkPolicy,
+  ownedBy,
+  pod,
+  service,
+} from "../../../../support/cli/objects.ts";
 import { processIo } from "../../../../../cli/process_io.ts";
 import { readXml } from "../../../../support/xml.ts";
 
@@ -12,26 +21,23 @@ const OBJECTS =
     "podSelector: { matchLabels: { app: db } }, ingress: [{ ports: [{ port: sql }], from: [{ podSelector: {} }, { ipBlock: { cidr: 192.0.2.0/24 } }] }]",
   );
 
-const head = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicyTest\ntests:\n";
-
-const entry = (from: string, to: string, port: string, expect: string, more = ""): string =>
-  `  - { from: "${from}", to: "${to}", ${port === "" ? "" : `port: "${port}", `}expect: ${expect}, reason: "so it is"${more} }\n`;
-
 function test(tests: string, ...args: readonly string[]): Promise<Outcome> {
   const files = memoryFiles({ "a.yaml": OBJECTS, "e.yaml": tests });
   return runCli(["policy", "test", "e.yaml", "-f", "a.yaml", ...args], files);
 }
 
 const MIXED =
-  head +
-  entry("shop/web", "shop/db", "5432", "allowed") +
-  entry("shop/web", "shop/db", "80", "allowed") +
-  entry("203.0.113.1", "shop/db", "", "denied");
+  EXPECTATIONS +
+  expectation("shop/web", "shop/db", "5432", "allowed") +
+  expectation("shop/web", "shop/db", "80", "allowed") +
+  expectation("203.0.113.1", "shop/db", "", "denied");
 
 describe("policy test", () => {
   it("PTEST-01: expectations that hold end with 0, and one that fails ends with 1, its reason and the explanation", async () => {
     const good = await test(
-      head + entry("shop/web", "shop/db", "sql", "allowed") + entry("203.0.113.1", "shop/db", "", "denied"),
+      EXPECTATIONS +
+        expectation("shop/web", "shop/db", "sql", "allowed") +
+        expectation("203.0.113.1", "shop/db", "", "denied"),
     );
     assert.deepEqual(good, {
       code: 0,
@@ -57,18 +63,23 @@ describe("policy test", () => {
       "{ ipBlock: { cidr: 10.1.0.0/16 } }",
     );
     for (const expect of ["allowed", "denied"]) {
-      const files = memoryFiles({ "a.yaml": half, "e.yaml": head + entry("shop/web", "shop/db", "5432", expect) });
+      const files = memoryFiles({
+        "a.yaml": half,
+        "e.yaml": EXPECTATIONS + expectation("shop/web", "shop/db", "5432", expect),
+      });
       const { code, out } = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
       assert.equal(code, 1, out);
       assert.match(out, /but it is denied in part/);
     }
-    const nothing = await test(head + entry("192.0.2.1", "shop/db", "", "denied"));
+    const nothing = await test(EXPECTATIONS + expectation("192.0.2.1", "shop/db", "", "denied"));
     assert.equal(nothing.code, 1, "without a port no port at all may be allowed");
   });
 
   it("PTEST-01: an expectation about a missing object cannot be evaluated, and ends with 3", async () => {
     const { code, out } = await test(
-      head + entry("shop/wbe", "shop/db", "80", "denied") + entry("shop/web", "shop/db", "sql", "allowed"),
+      EXPECTATIONS +
+        expectation("shop/wbe", "shop/db", "80", "denied") +
+        expectation("shop/web", "shop/db", "sql", "allowed"),
     );
     assert.equal(code, 3);
     assert.match(out, /^\?{4} shop\/wbe to shop\/db 80: .*did you mean shop\/web or/m);
@@ -81,7 +92,9 @@ describe("policy test", () => {
     const files = memoryFiles({
       "a.yaml": OBJECTS + ended("night", "Job", "backup-29388888") + ended("once", "Job", "move"),
       "e.yaml":
-        head + entry("shop/cronjob/backup", "shop/db", "80", "denied") + entry("shop/move", "shop/db", "80", "denied"),
+        EXPECTATIONS +
+        expectation("shop/cronjob/backup", "shop/db", "80", "denied") +
+        expectation("shop/move", "shop/db", "80", "denied"),
     });
     const { code, out } = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
     assert.equal(code, 3);
@@ -109,7 +122,10 @@ describe("policy test", () => {
         ["none", true],
       ] as const) {
         const to = `service/shop/${name}`;
-        const files = memoryFiles({ "a.yaml": objects, "e.yaml": head + entry("shop/web", to, "80", expect) });
+        const files = memoryFiles({
+          "a.yaml": objects,
+          "e.yaml": EXPECTATIONS + expectation("shop/web", to, "80", expect),
+        });
         const tested = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
         assert.equal(tested.code, isKnown ? Number(expect === "allowed") : 3, tested.out);
         const args = ["policy", "explain", "-f", "a.yaml", "--from", "shop/web", "--to", to, "--port", "80"];
@@ -126,34 +142,43 @@ describe("policy test", () => {
   it("PTEST-04: an invalid file of expectations ends with 3, with file and line of each error", async () => {
     for (const [tests, message] of [
       [
-        `${head}  - { from: shop/web, to: shop/db, port: 80, expect: allowed }\n`,
+        `${EXPECTATIONS}  - { from: shop/web, to: shop/db, port: 80, expect: allowed }\n`,
         /^e\.yaml:4: tests\[0\]: reason is missing$/m,
       ],
       [
-        head + "  - { from: s/a, to: s/b, expects: allowed, reason: x }\n",
+        EXPECTATIONS + "  - { from: s/a, to: s/b, expects: allowed, reason: x }\n",
         /unknown field expects; did you mean expect\?/,
       ],
-      [head + "  - 5\n", /^e\.yaml:4: tests\[0\]: expectation: 5; expected an object$/m],
-      [head.replace("tests", "test") + entry("s/a", "s/b", "1", "denied"), /unknown field test; did you mean tests\?/],
-      [head + "  - { from: 3, to: s/b, expect: denied, reason: x }\n", /: from: 3; expected a text$/m],
+      [EXPECTATIONS + "  - 5\n", /^e\.yaml:4: tests\[0\]: expectation: 5; expected an object$/m],
       [
-        head + entry("shop/web", "shop/db", "80", "maybe"),
+        EXPECTATIONS.replace("tests", "test") + expectation("s/a", "s/b", "1", "denied"),
+        /unknown field test; did you mean tests\?/,
+      ],
+      [EXPECTATIONS + "  - { from: 3, to: s/b, expect: denied, reason: x }\n", /: from: 3; expected a text$/m],
+      [
+        EXPECTATIONS + expectation("shop/web", "shop/db", "80", "maybe"),
         /^e\.yaml:4: tests\[0\]: expect: "maybe"; expected one of allowed, denied$/m,
       ],
       [
-        head + "  - { from: a, to: b, port: [80], expect: denied, reason: x }\n",
+        EXPECTATIONS + "  - { from: a, to: b, port: [80], expect: denied, reason: x }\n",
         /: port: a list; expected such as 80, 53\/UDP, icmp or/,
       ],
-      [head + entry("shop/web", "127.0.0.1", "80", "denied"), /^e\.yaml:4: tests\[0\]: loopback never leaves the pod/],
-      [head + entry("service/shop/db", "shop/db", "80", "denied"), /^e\.yaml:4: tests\[0\]: from: /],
-      [head + entry("shop/web", "shop/db", "", "allowed"), /^e\.yaml:4: tests\[0\]: port: expected one/],
-      [head + entry("shop/web", "shop/db", "99999", "denied"), /^e\.yaml:4: tests\[0\]: port: "99999"/],
       [
-        head + entry("shop/web", "shop/db", "80", "denied", ", why: x"),
+        EXPECTATIONS + expectation("shop/web", "127.0.0.1", "80", "denied"),
+        /^e\.yaml:4: tests\[0\]: loopback never leaves the pod/,
+      ],
+      [EXPECTATIONS + expectation("service/shop/db", "shop/db", "80", "denied"), /^e\.yaml:4: tests\[0\]: from: /],
+      [EXPECTATIONS + expectation("shop/web", "shop/db", "", "allowed"), /^e\.yaml:4: tests\[0\]: port: expected one/],
+      [EXPECTATIONS + expectation("shop/web", "shop/db", "99999", "denied"), /^e\.yaml:4: tests\[0\]: port: "99999"/],
+      [
+        EXPECTATIONS + expectation("shop/web", "shop/db", "80", "denied", ", why: x"),
         /^e\.yaml:4: tests\[0\]: unknown field why; expected name, from, /,
       ],
-      [head + entry("shop/web", "shop/db", "80", "denied", ", b: x"), /unknown field b; expected name, from, /],
-      [`${head}  []\n`, /^e\.yaml:1: tests: /],
+      [
+        EXPECTATIONS + expectation("shop/web", "shop/db", "80", "denied", ", b: x"),
+        /unknown field b; expected name, from, /,
+      ],
+      [`${EXPECTATIONS}  []\n`, /^e\.yaml:1: tests: /],
       ["apiVersion: v1\nkind: Pod\n", /^e\.yaml:1: .*expected a PolicyTest/],
       ["", /^e\.yaml: no expectations/],
       ["a: [", /^e\.yaml: /],
@@ -163,7 +188,7 @@ describe("policy test", () => {
       assert.match(err, message);
       assert.doesNotMatch(err, /Invalid|received/);
     }
-    assert.equal((await test(`${head}# ${"x".repeat(1024 * 1024)}\n`)).code, 3, "more than a mebibyte");
+    assert.equal((await test(`${EXPECTATIONS}# ${"x".repeat(1024 * 1024)}\n`)).code, 3, "more than a mebibyte");
     const missing = await runCli(["policy", "test", "no.yaml", "-f", "a.yaml"], memoryFiles({ "a.yaml": OBJECTS }));
     assert.equal(missing.code, 3);
     assert.equal((await runCli(["policy", "test", "-f", "a.yaml"], memoryFiles({ "a.yaml": OBJECTS }))).code, 2);
@@ -181,7 +206,7 @@ describe("policy test", () => {
   });
 
   it("PTEST-05: JUnit is well-formed, with a failure for a failed expectation and an error for one that cannot be evaluated", async () => {
-    const { out } = await test(MIXED + entry("shop/x", "shop/db", "80", "denied"), "-o", "junit");
+    const { out } = await test(MIXED + expectation("shop/x", "shop/db", "80", "denied"), "-o", "junit");
     assert.deepEqual(readXml(out), [
       "testsuites",
       "testsuite",

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { memoryFiles, runCli } from "../../../../support/cli/cli.ts";
-import { clusterPolicy, networkPolicy, pod, service } from "../../../../support/cli/objects.ts";
-
-const head = "apiVersion: drawbridge.dev/v1alpha1\nkind: PolicyTest\ntests:\n";
-
-const entry = (from: string, to: string, port: string, expect: string): string =>
-  `  - { from: "${from}", to: "${to}", ${port === "" ? "" : `port: "${port}", `}expect: ${expect}, reason: "so it is" }\n`;
+import {
+  expectation,
+  EXPECTATIONS,
+  clusterPolicy,
+  networkPolicy,
+  pod,
+  service,
+} from "../../../../support/cli/objects.ts";
 
 describe("policy test: what the input lacks", () => {
   const list = (start: string, end: string): string =>
@@ -141,7 +143,10 @@ describe("policy test: what the input lacks", () => {
     ],
   ] as const)
     it(`PTEST-01 EXPLAIN-06: ${what} ${reason === undefined ? "leaves" : "does not leave"} the answer known where the input lacks what it asks for`, async () => {
-      const files = memoryFiles({ "a.yaml": lacking + policy, "e.yaml": head + entry(from, to, port, expect) });
+      const files = memoryFiles({
+        "a.yaml": lacking + policy,
+        "e.yaml": EXPECTATIONS + expectation(from, to, port, expect),
+      });
       const { code, out } = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
       assert.equal(code, reason === undefined ? 0 : 3, out);
       assert.ok(reason === undefined || out.includes(`not known: ${reason}`), out);
@@ -165,7 +170,10 @@ describe("policy test: what the input lacks", () => {
       ["{ action: Accept, to: [{ networks: [10.0.0.0/8] }] }", true],
     ] as const) {
       const objects = pods + clusterPolicy("deny", `egress: [${rules}]`);
-      const files = memoryFiles({ "a.yaml": objects, "e.yaml": head + entry("shop/web", "shop/db", "80", "allowed") });
+      const files = memoryFiles({
+        "a.yaml": objects,
+        "e.yaml": EXPECTATIONS + expectation("shop/web", "shop/db", "80", "allowed"),
+      });
       const { code, out } = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
       assert.equal(code, isKnown ? 0 : 3, `${rules} ${out}`);
       if (!isKnown)
@@ -197,7 +205,7 @@ describe("policy test: what the input lacks", () => {
     ] as const) {
       const files = memoryFiles({
         "a.yaml": pods + policy,
-        "e.yaml": head + entry(`shop/${from}`, "shop/db", "80", expect),
+        "e.yaml": EXPECTATIONS + expectation(`shop/${from}`, "shop/db", "80", expect),
       });
       const { code, out } = await runCli(["policy", "test", "e.yaml", "-f", "a.yaml"], files);
       assert.equal(code, 0, `${policy} ${out}`);
