@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { CLUSTER_DOMAIN, comparableName } from "../../objects/domain_name.ts";
 import { isDirectoryPath, isInterfaceName } from "../../ipam/owner.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt } from "../../kernel/error.ts";
 import { type Address, familyOf, tryParseAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, hasHostBits, parseCidr } from "../../kernel/ip/cidr.ts";
 import { LOG_FORMATS } from "../log/line.ts";
@@ -279,13 +279,11 @@ function trySocket(
 }
 
 function tryNetwork(text: string): Cidr | undefined {
-  try {
-    const cidr = parseCidr(text);
-    return hasHostBits(cidr) ? undefined : cidr;
-  } catch (error) {
-    if (error instanceof DrawbridgeError) return undefined;
-    throw error;
-  }
+  const cidr = attempt<Cidr | undefined>(
+    () => parseCidr(text),
+    () => undefined,
+  );
+  return cidr === undefined || hasHostBits(cidr) ? undefined : cidr;
 }
 
 function wholeNumber(expectation: string, most = Infinity) {

@@ -1,5 +1,5 @@
 import type { Machine } from "../machine.ts";
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { DrawbridgeError, problemOf } from "../../kernel/error.ts";
 import { SMALLEST_IPV6_MTU } from "../../kernel/ip/address.ts";
 import { type Cidr, cidrFamily } from "../../kernel/ip/cidr.ts";
 import { ControlLoop } from "../lib/control_loop.ts";
@@ -253,13 +253,11 @@ export class Installation implements ObjectConsumer {
       this.#watches.delete(directory);
     };
     forget();
-    try {
+    const problem = problemOf(() => {
       const watch = files.watch(directory, () => this.#loop.enqueue(), forget);
       this.#watches.set(directory, { identity, close: () => watch.close() });
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      problems.push(`${error.message}; it is looked at every ${syncPeriod} ms`);
-    }
+    });
+    if (problem !== undefined) problems.push(`${problem}; it is looked at every ${syncPeriod} ms`);
   }
 
   /** Logs a write, as a repair where a later pass finds the file missing or changed. */

@@ -1,4 +1,4 @@
-import { DrawbridgeError } from "../../kernel/error.ts";
+import { attempt } from "../../kernel/error.ts";
 import { type Address, familyOf } from "../../kernel/ip/address.ts";
 import type { Protocol, Service } from "../../objects/model.ts";
 import { type PortClaim, portKey } from "../../objects/socket_refusal.ts";
@@ -124,13 +124,13 @@ export class YieldedFrontends {
   }
 
   #readNode(): OwnerOf {
-    try {
-      const node = this.#parts.node();
-      return (...socket) => holderOf(...socket, node);
-    } catch (error) {
-      if (!(error instanceof DrawbridgeError)) throw error;
-      return () => UNKNOWN;
-    }
+    return attempt<OwnerOf>(
+      () => {
+        const node = this.#parts.node();
+        return (...socket) => holderOf(...socket, node);
+      },
+      () => () => UNKNOWN,
+    );
   }
 
   #ownerOf(key: string, frontend: PortClaim, protocol: Protocol): string | undefined {
