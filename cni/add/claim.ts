@@ -3,8 +3,7 @@ import type { AddressStore, Allocation } from "../../ipam/store.ts";
 import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, formatCidr, isHostCidr } from "../../kernel/ip/cidr.ts";
-import type { ReceivedMessage } from "../../kernel/netlink/message.ts";
-import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
+import type { NetlinkSocket, Reply } from "../../kernel/netlink/socket.ts";
 import type { NetworkNamespace } from "../../kernel/network_namespace.ts";
 import { getNeighbour, parseNeighbour } from "../../kernel/route/neighbour.ts";
 import { isLocalRoute, lookUpMatchedRoute, parseRoute } from "../../kernel/route/route.ts";
@@ -25,6 +24,13 @@ export interface ClaimPlace {
 }
 
 /**
+ * Whether others have an address.
+ *
+ * @param found the kernel's answer about the address: its route or its neighbour entry
+ */
+type IsTaken = (address: Address, found: Reply | undefined) => boolean;
+
+/**
  * Claims the addresses of a pod: those that an external IPAM plugin has given, or free ones of the network. When another
  * pod holds one of them and gives way, the claim is repeated.
  *
@@ -39,16 +45,20 @@ export function claimAddresses(
   place: ClaimPlace,
 ): readonly Allocation[] {
   refuseOwnAddress(place, given ?? []);
-  const { store, bridge, home } = place;
+  const { store, socket, bridge, home } = place;
   const { ranges, requested } = configuration.ipam;
   const wanted = given?.map(({ address }) => address.address) ?? requested;
   const claim = (): readonly Allocation[] => {
-    const isOnBridge = addressesOnBridge(node, configuration, place);
+    const isOnBridge = addressesOnBridge(node, configuration);
     if (given === undefined) {
       const isForeign = foreignAddresses(node, configuration, place);
-      return store.allocate(ranges, attachment, requested, "caller", (one) => isForeign(one) || isOnBridge(one));
+      return store.allocate(ranges, attachment, requested, "caller", (one) => {
+        const [route, neighbour] = socket.batch([lookUpMatchedRoute(one), getNeighbour(bridge.index, one)]);
+        return isForeign(one, route) || isOnBridge(one, neighbour);
+      });
     }
-    const taken = wanted.find(isOnBridge);
+    const neighbours = socket.batch(wanted.map((one) => getNeighbour(bridge.index, one)));
+    const taken = wanted.find((one, index) => isOnBridge(one, neighbours[index]));
     if (taken !== undefined)
       throw new DrawbridgeError(
         "ERR_ADDRESS_UNAVAILABLE",
@@ -96,16 +106,16 @@ function refuseOwnAddress({ bridge: { name }, own }: ClaimPlace, given: readonly
 function foreignAddresses(
   node: PluginMachine,
   { name, runDir, ipam }: BridgeConfiguration,
-  { socket, bridge, own }: ClaimPlace,
-): (address: Address) => boolean {
+  { bridge, own }: ClaimPlace,
+): IsTaken {
   const beside = node.files.readDirectory(ipam.dataDir).filter((other) => other !== name && isName(other));
   const ours = beside.length === 0 ? [] : node.deleting().recordedNetworks(runDir, node.files);
   const stores = beside.filter((other) => !ours.includes(other)).map((other) => `${ipam.dataDir}/${other}`);
-  return (address) => {
+  return (address, route) => {
     if (own.some((one) => one.address === address)) return true;
     const text = formatAddress(address);
     const isHeld = stores.some((store) => isReserved(node, `${store}/${text}`));
-    return isHeld || hasRouteElsewhere(socket, address, bridge.index);
+    return isHeld || leadsElsewhere(route, bridge.index);
   };
 }
 
@@ -114,14 +124,10 @@ function foreignAddresses(
  * came from another network, another IPAM plugin or another store. The pod's neighbour entry on the bridge would become
  * the next pod's. Records are read only for an address that has such an entry: one without a pod is left over.
  */
-function addressesOnBridge(
-  node: PluginMachine,
-  { name, runDir, ipam }: BridgeConfiguration,
-  { socket, bridge }: ClaimPlace,
-): (address: Address) => boolean {
+function addressesOnBridge(node: PluginMachine, { name, runDir, ipam }: BridgeConfiguration): IsTaken {
   let recorded: ReadonlySet<Address> | undefined;
-  return (address) => {
-    const message = socket.batch([getNeighbour(bridge.index, address)])[0]?.messages[0];
+  return (address, neighbour) => {
+    const message = neighbour?.messages[0];
     if (message === undefined || parseNeighbour(message)?.permanent !== true) return false;
     if (isReserved(node, `${ipam.dataDir}/${name}/${formatAddress(address)}`)) return false;
     recorded ??= node.rare().recordedAddresses(node, runDir);
@@ -139,16 +145,11 @@ export function isReserved(node: PluginMachine, path: string): boolean {
   );
 }
 
-/** Whether the kernel's route to an address leads to this address only, and not by the bridge. */
-function hasRouteElsewhere(socket: NetlinkSocket, address: Address, bridge: number): boolean {
-  const message = routeTo(socket, address);
+/** Whether the route to an address leads to this address only, and not by the bridge. */
+function leadsElsewhere(found: Reply | undefined, bridge: number): boolean {
+  const message = found?.messages[0];
   if (message === undefined) return false;
   if (isLocalRoute(message)) return true;
   const route = parseRoute(message);
   return route?.destination !== undefined && isHostCidr(route.destination) && route.outputInterface !== bridge;
-}
-
-/** Returns the message about the kernel's route to an address; undefined where the kernel has none, an error. */
-export function routeTo(socket: NetlinkSocket, address: Address): ReceivedMessage | undefined {
-  return socket.batch([lookUpMatchedRoute(address)])[0]?.messages[0];
 }

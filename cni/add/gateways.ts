@@ -3,12 +3,12 @@ import { DrawbridgeError } from "../../kernel/error.ts";
 import { type Address, formatAddress } from "../../kernel/ip/address.ts";
 import { type Cidr, formatCidr } from "../../kernel/ip/cidr.ts";
 import type { NetlinkSocket } from "../../kernel/netlink/socket.ts";
-import { isLocalRoute, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
+import { isLocalRoute, lookUpMatchedRoute, parseRouteOfAnyTable } from "../../kernel/route/route.ts";
 import { findLink } from "../../kernel/route/socket.ts";
 import type { BridgeConfiguration } from "../configuration/configuration.ts";
 import type { PluginMachine } from "../host.ts";
 import type { Wiring } from "../wiring/wiring.ts";
-import { type ClaimPlace, isReserved, routeTo } from "./claim.ts";
+import { type ClaimPlace, isReserved } from "./claim.ts";
 
 /**
  * Returns the gateways of a pod that the bridge does not have yet. It must not take them from a pod, or from a host in the
@@ -58,7 +58,7 @@ function linkOf(
   bridge: number,
   hasDaemon: boolean,
 ): string | undefined {
-  const message = routeTo(socket, address);
+  const message = socket.batch([lookUpMatchedRoute(address)])[0]?.messages[0];
   if (message === undefined || isLocalRoute(message)) return undefined;
   const { destination, gateway, outputInterface: index = bridge } = parseRouteOfAnyTable(message) ?? {};
   // A larger network, such as 10.0.0.0/8, may contain the range: the bridge's route is more specific.
