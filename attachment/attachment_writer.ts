@@ -15,9 +15,9 @@ export const MAX_RECORD_BYTES = 64 * 1024;
 /**
  * Writes the record of an attachment, replacing an older one.
  *
- * A killed call leaves at most one file for each attachment, which the next write or {@link removeAttachment} deletes. CNI allows
- * no two concurrent calls for one attachment; if a runtime breaks that, the worst result is a torn record, which readers
- * tolerate. The directory is on a tmpfs, and is meant to be lost at a reboot.
+ * A killed call leaves at most one file for each attachment, which the next write or {@link removeAttachment} deletes.
+ * CNI allows no two concurrent calls for one attachment; if a runtime breaks that, the worst result is a torn record,
+ * which readers tolerate. The directory is on a tmpfs, and is meant to be lost at a reboot.
  *
  * @param runDirectory usually `/run/drawbridge`
  * @throws DrawbridgeError ERR_CONFIGURATION for unsafe names or a record too large, ERR_STORE

@@ -40,8 +40,8 @@ export function serveOthers(node: PluginMachine, decoded: DecodedCall): string {
 }
 
 /**
- * Returns addresses with their subnet's prefix length, and no interface. Since there is no attachment record, only the store itself can tell that a container already holds
- * an address.
+ * Allocates a container's addresses, and returns them with their subnet's prefix length and without an interface. Since
+ * there is no attachment record, only the store itself can tell that a container already holds an address.
  *
  * @throws DrawbridgeError in host-local's words
  */

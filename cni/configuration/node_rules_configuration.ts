@@ -78,7 +78,10 @@ const unpublishable = [
   [BROADCAST, "not broadcast"],
 ] as const;
 
-/** Each is an element of a set, for whose changes the pods of the node wait for each other: these take some seconds. */
+/**
+ * The most pairs of a mapping and one of the serviceCIDRs. Each pair is an element of a set that all pods share, and
+ * adding that many takes some seconds, for which the node's other pods wait.
+ */
 const MOST_EXCEPTIONS = 8192;
 
 /** About the number that an attachment record has room for. Each mapping takes elements of sets that all pods share. */

@@ -39,7 +39,7 @@ export const Errno = {
   EINPROGRESS: 115,
 } as const;
 
-/** The meaning of those with which netlink and the file system commonly answer. */
+/** The meanings of the errnos with which netlink and the file system commonly answer. */
 const TEXTS: Readonly<Record<string, string>> = {
   EPERM: "operation not permitted",
   ENOENT: "no such file or directory",

@@ -119,7 +119,7 @@ describe("STATUS", function () {
     assert.equal(add(wired, lab.pod("c")).exitCode, 0, "an obstacle to the note fails no ADD");
   });
 
-  it("STATUS-01: ADDs of Pods that were deleted by force do not count, and those without a daemon do", async () => {
+  it("STATUS-01: the failed ADD of a Pod that the API server does not have is not noted as a failure of the node, and one without a daemon is", async () => {
     const policyd = new PolicydNode(lab, wired, "1s");
     policyd.put(
       "policy.json",
